@@ -165,10 +165,7 @@ bool decompose_group(const Operands& operands, const Work<T>& sizes, const Curso
     for (int64_t j = 0; j < n; ++j) values[j] = value(order[j]);
     operands.set_info(to, 0);
     if (!operands.vectors) continue;
-    const auto columns = matrix_of<T>(*operands.views[kVectors], to.offset(kVectors));
-    for (int64_t j = 0; j < n; ++j) {
-      for (int64_t i = 0; i < n; ++i) columns.at(i, j) = vectors[(order[j] * n + i) * kCount + lane];
-    }
+    store_columns(vectors, lane, n, order, matrix_of<T>(*operands.views[kVectors], to.offset(kVectors)));
   }
   return true;
 }

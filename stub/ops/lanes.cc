@@ -156,23 +156,69 @@ UNIHAL_VECTORIZED void form_q(int64_t m, int64_t columns, int64_t reflectors, T*
   }
 }
 
-// Golub and Van Loan, Matrix Computations, 8.5: sweeps over all pairs, of which those that are negligible are left out,
-// so that a lane that is done stays as it is.
+template <typename T>
+UNIHAL_INLINE void take_roots(typename LaneTypes<T>::Numbers* squares) {
+  for (int64_t lane = 0; lane < kLanes<T>; ++lane) (*squares)[lane] = std::sqrt((*squares)[lane]);
+}
+
+template <typename T>
+UNIHAL_INLINE bool are_any(const typename LaneTypes<T>::Places& places) {
+  auto bits = places[0];
+  for (int64_t lane = 1; lane < kLanes<T>; ++lane) bits |= places[lane];
+  return bits != 0;
+}
+
+// The rotation that makes of the symmetric (p, beside; beside, q) a diagonal one, where `turns`; elsewhere none.
+// `apart` is q - p. Golub and Van Loan, Matrix Computations, 8.5.2.
+template <typename T>
+struct Rotation {
+  using Numbers = typename LaneTypes<T>::Numbers;
+  Numbers tangent, cosine, sine;
+
+  UNIHAL_INLINE void find(const Numbers& apart, const Numbers& beside, const typename LaneTypes<T>::Places& turns) {
+    const Numbers slope = apart / (2 * (turns ? beside : Numbers{} + 1));
+    Numbers steep = 1 + slope * slope;
+    take_roots<T>(&steep);
+    steep += slope < 0 ? -slope : slope;
+    tangent = turns ? (slope < 0 ? -1 / steep : 1 / steep) : Numbers{};
+    Numbers secant = 1 + tangent * tangent;
+    take_roots<T>(&secant);
+    cosine = 1 / secant;
+    sine = tangent * cosine;
+  }
+
+  UNIHAL_INLINE void turn(Numbers* p, Numbers* q) const {
+    const Numbers of_p = *p, of_q = *q;
+    *p = cosine * of_p - sine * of_q;
+    *q = sine * of_p + cosine * of_q;
+  }
+};
+
+// Whether squares of numbers up to the largest, and of those that count beside it, are in range.
+template <typename T>
+bool has_squares_in_range(T largest, int64_t count) {
+  const T least = std::sqrt(std::numeric_limits<T>::min()) / std::numeric_limits<T>::epsilon();
+  const T most = std::sqrt(std::numeric_limits<T>::max()) / static_cast<T>(2 * count);
+  return largest == 0 || (largest > least && largest < most);
+}
+
+template <typename T>
+UNIHAL_INLINE void set_identity(int64_t n, typename LaneTypes<T>::Numbers* vectors) {
+  for (int64_t j = 0; j < n; ++j) {
+    for (int64_t i = 0; i < n; ++i)
+      vectors[j * n + i] = typename LaneTypes<T>::Numbers{} + static_cast<T>(i == j ? 1 : 0);
+  }
+}
+
+constexpr int kMostSweeps = 30;  // five to eight are enough
+
+// Sweeps over all pairs, of which those that are negligible are left out, so that a lane that is done stays as it is.
 template <typename T>
 UNIHAL_VECTORIZED void find_eigen(int64_t n, T* a, T* v, bool* sure) {
   using Numbers = typename LaneTypes<T>::Numbers;
   using Places = typename LaneTypes<T>::Places;
-  constexpr int kMostSweeps = 30;
   auto* const elements = reinterpret_cast<Numbers*>(a);
   auto* const vectors = reinterpret_cast<Numbers*>(v);
-  const auto take_root = [](Numbers* squares) UNIHAL_INLINE_LAMBDA {
-    for (int64_t lane = 0; lane < kLanes<T>; ++lane) (*squares)[lane] = std::sqrt((*squares)[lane]);
-  };
-  const auto any = [](const Places& places) UNIHAL_INLINE_LAMBDA {
-    auto bits = places[0];
-    for (int64_t lane = 1; lane < kLanes<T>; ++lane) bits |= places[lane];
-    return bits != 0;
-  };
   Numbers squares = {}, largest = {};
   for (int64_t j = 0; j < n; ++j) {
     for (int64_t i = j; i < n; ++i) {
@@ -181,16 +227,10 @@ UNIHAL_VECTORIZED void find_eigen(int64_t n, T* a, T* v, bool* sure) {
       squares += number * number * static_cast<T>(i == j ? 1 : 2);
     }
   }
-  const T least = std::sqrt(std::numeric_limits<T>::min()) / std::numeric_limits<T>::epsilon();
-  const T most = std::sqrt(std::numeric_limits<T>::max()) / static_cast<T>(2 * n);
-  Numbers norm = squares;
-  take_root(&norm);
-  const Numbers negligible = norm * (std::numeric_limits<T>::epsilon() / static_cast<T>(2 * n));
-  if (v != nullptr) {
-    for (int64_t j = 0; j < n; ++j) {
-      for (int64_t i = 0; i < n; ++i) vectors[j * n + i] = Numbers{} + static_cast<T>(i == j ? 1 : 0);
-    }
-  }
+  Numbers negligible = squares;
+  take_roots<T>(&negligible);
+  negligible *= std::numeric_limits<T>::epsilon() / static_cast<T>(2 * n);
+  if (v != nullptr) set_identity<T>(n, vectors);
   Places turned = {};
   for (int sweep = 0; sweep < kMostSweeps; ++sweep) {
     turned = Places{};
@@ -198,36 +238,87 @@ UNIHAL_VECTORIZED void find_eigen(int64_t n, T* a, T* v, bool* sure) {
       for (int64_t q = p + 1; q < n; ++q) {
         const Numbers beside = elements[p * n + q];
         const Places turns = (beside < 0 ? -beside : beside) > negligible;
-        if (!any(turns)) continue;
+        if (!are_any<T>(turns)) continue;
         turned |= turns;
-        const Numbers slope = (elements[q * n + q] - elements[p * n + p]) / (2 * (turns ? beside : Numbers{} + 1));
-        Numbers steep = 1 + slope * slope;
-        take_root(&steep);
-        steep += slope < 0 ? -slope : slope;
-        const Numbers tangent = turns ? (slope < 0 ? -1 / steep : 1 / steep) : Numbers{};
-        Numbers secant = 1 + tangent * tangent;
-        take_root(&secant);
-        const Numbers cosine = 1 / secant, sine = tangent * cosine;
-        const auto turn = [&](Numbers* left, Numbers* right) UNIHAL_INLINE_LAMBDA {
-          const Numbers of_left = *left, of_right = *right;
-          *left = cosine * of_left - sine * of_right;
-          *right = sine * of_left + cosine * of_right;
-        };
-        elements[p * n + p] -= tangent * beside;
-        elements[q * n + q] += tangent * beside;
+        Rotation<T> rotation;
+        rotation.find(elements[q * n + q] - elements[p * n + p], beside, turns);
+        elements[p * n + p] -= rotation.tangent * beside;
+        elements[q * n + q] += rotation.tangent * beside;
         elements[p * n + q] = turns ? Numbers{} : beside;
-        for (int64_t i = 0; i < p; ++i) turn(elements + i * n + p, elements + i * n + q);
-        for (int64_t i = p + 1; i < q; ++i) turn(elements + p * n + i, elements + i * n + q);
-        for (int64_t i = q + 1; i < n; ++i) turn(elements + p * n + i, elements + q * n + i);
+        for (int64_t i = 0; i < p; ++i) rotation.turn(elements + i * n + p, elements + i * n + q);
+        for (int64_t i = p + 1; i < q; ++i) rotation.turn(elements + p * n + i, elements + i * n + q);
+        for (int64_t i = q + 1; i < n; ++i) rotation.turn(elements + p * n + i, elements + q * n + i);
         if (v == nullptr) continue;
-        for (int64_t i = 0; i < n; ++i) turn(vectors + p * n + i, vectors + q * n + i);
+        for (int64_t i = 0; i < n; ++i) rotation.turn(vectors + p * n + i, vectors + q * n + i);
       }
     }
-    if (!any(turned)) break;
+    if (!are_any<T>(turned)) break;
   }
   for (int64_t lane = 0; lane < kLanes<T>; ++lane) {
-    const bool in_range = largest[lane] == 0 || (largest[lane] > least && largest[lane] < most);
-    sure[lane] = in_range && turned[lane] == 0;
+    sure[lane] = has_squares_in_range(largest[lane], n) && turned[lane] == 0;
+  }
+}
+
+// Jacobi's rotations of a^T a without forming it (Hestenes).
+template <typename T>
+UNIHAL_VECTORIZED void find_singular(int64_t m, int64_t n, T* a, T* values, T* v, bool* sure) {
+  using Numbers = typename LaneTypes<T>::Numbers;
+  using Places = typename LaneTypes<T>::Places;
+  auto* const elements = reinterpret_cast<Numbers*>(a);
+  auto* const found = reinterpret_cast<Numbers*>(values);
+  auto* const vectors = reinterpret_cast<Numbers*>(v);
+  Numbers largest = {};
+  for (int64_t i = 0; i < m * n; ++i) {
+    const Numbers size = elements[i] < 0 ? -elements[i] : elements[i];
+    largest = size > largest ? size : largest;
+  }
+  if (v != nullptr) set_identity<T>(n, vectors);
+  const T negligible = std::numeric_limits<T>::epsilon() * std::sqrt(static_cast<T>(m));  // beside both columns' norms
+  Places turned = {};
+  for (int sweep = 0; sweep < kMostSweeps; ++sweep) {
+    turned = Places{};
+    for (int64_t p = 0; p + 1 < n; ++p) {
+      for (int64_t q = p + 1; q < n; ++q) {
+        Numbers* const left = elements + p * m;
+        Numbers* const right = elements + q * m;
+        Numbers of_left = {}, of_right = {}, beside = {};
+        for (int64_t i = 0; i < m; ++i) {
+          of_left += left[i] * left[i];
+          of_right += right[i] * right[i];
+          beside += left[i] * right[i];
+        }
+        Numbers norm = of_left, other_norm = of_right;
+        take_roots<T>(&norm);
+        take_roots<T>(&other_norm);
+        const Places turns = (beside < 0 ? -beside : beside) > negligible * norm * other_norm;
+        if (!are_any<T>(turns)) continue;
+        turned |= turns;
+        Rotation<T> rotation;
+        rotation.find(of_right - of_left, beside, turns);
+        for (int64_t i = 0; i < m; ++i) rotation.turn(left + i, right + i);
+        if (v == nullptr) continue;
+        for (int64_t i = 0; i < n; ++i) rotation.turn(vectors + p * n + i, vectors + q * n + i);
+      }
+    }
+    if (!are_any<T>(turned)) break;
+  }
+  Numbers most = {};
+  Numbers least = Numbers{} + std::numeric_limits<T>::max();
+  for (int64_t j = 0; j < n; ++j) {
+    Numbers norm = {};
+    for (int64_t i = 0; i < m; ++i) norm += elements[j * m + i] * elements[j * m + i];
+    take_roots<T>(&norm);
+    found[j] = norm;
+    most = norm > most ? norm : most;
+    least = norm < least ? norm : least;
+    if (v == nullptr) continue;
+    const Numbers divisor = norm == 0 ? Numbers{} + 1 : norm;
+    for (int64_t i = 0; i < m; ++i) elements[j * m + i] /= divisor;
+  }
+  const Places has_digits = least > most * (std::numeric_limits<T>::epsilon() * static_cast<T>(m));
+  for (int64_t lane = 0; lane < kLanes<T>; ++lane) {
+    sure[lane] =
+        has_squares_in_range(largest[lane], m * n) && turned[lane] == 0 && (v == nullptr || has_digits[lane] != 0);
   }
 }
 
@@ -258,12 +349,18 @@ void find_eigen_in_lanes(int64_t n, T* a, T* v, bool* sure) {
   find_eigen(n, a, v, sure);
 }
 
+template <typename T>
+void find_singular_in_lanes(int64_t m, int64_t n, T* a, T* values, T* v, bool* sure) {
+  find_singular(m, n, a, values, v, sure);
+}
+
 #define UNIHAL_LANES(T)                                                             \
   template void find_finite_lanes<T>(int64_t, const T*, bool*);                     \
   template void factorize_lu_in_lanes<T>(int64_t, int64_t, T*, int32_t*, int32_t*); \
   template void factorize_qr_in_lanes<T>(int64_t, int64_t, T*, T*, bool*);          \
   template void form_q_in_lanes<T>(int64_t, int64_t, int64_t, T*, const T*);        \
-  template void find_eigen_in_lanes<T>(int64_t, T*, T*, bool*);
+  template void find_eigen_in_lanes<T>(int64_t, T*, T*, bool*);                     \
+  template void find_singular_in_lanes<T>(int64_t, int64_t, T*, T*, T*, bool*);
 UNIHAL_LANES(float)
 UNIHAL_LANES(double)
 

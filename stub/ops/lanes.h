@@ -42,6 +42,14 @@ void store_lane(const T* lanes, int64_t lane, int64_t rows, const Matrix2<T>& to
   }
 }
 
+// The columns order[j] of a lane, of matrices of `rows` rows.
+template <typename T>
+void store_columns(const T* lanes, int64_t lane, int64_t rows, const int64_t* order, const Matrix2<T>& to) {
+  for (int64_t j = 0; j < to.columns; ++j) {
+    for (int64_t i = 0; i < to.rows; ++i) to.at(i, j) = lanes[(order[j] * rows + i) * kLanes<T> + lane];
+  }
+}
+
 // Which lanes have finite numbers only, of `count` elements each.
 template <typename T>
 void find_finite_lanes(int64_t count, const T* lanes, bool* finite);
@@ -65,6 +73,13 @@ void form_q_in_lanes(int64_t m, int64_t columns, int64_t reflectors, T* q, const
 // left beside the diagonal below the unit roundoff of its norm, and no square on the way was out of range.
 template <typename T>
 void find_eigen_in_lanes(int64_t n, T* a, T* v, bool* sure);
+
+// a (m x n, m >= n) := the left singular vectors in its columns, values (n vectors of lanes) := the singular values, in
+// no order, v (n x n) := the right singular vectors in its columns, by Jacobi's rotations of columns. If v is nullptr,
+// values are all that is found. sure[l]: whether lane l ended with columns that are orthogonal to rounding, no square
+// was out of range, and each vector has its digits: of values that are 0 beside the largest it has none.
+template <typename T>
+void find_singular_in_lanes(int64_t m, int64_t n, T* a, T* values, T* v, bool* sure);
 
 // In l below its diagonal the exchanges of all steps after a column's own.
 template <typename T>

@@ -1,5 +1,10 @@
-// Singular values and vectors, by LAPACK's divide and conquer.
+// Singular values and vectors, by LAPACK's divide and conquer; of many small real matrices by Jacobi's rotations, side
+// by side.
+#include <algorithm>
+#include <numeric>
+
 #include "stub/common/staging.h"
+#include "stub/ops/lanes.h"
 #include "stub/ops/matrices.h"
 
 namespace unihal::stub {
@@ -42,7 +47,7 @@ struct Arrays {
 };
 
 template <typename T>
-int32_t decompose_one(const Sides& sides, const Arrays<T>& arrays, int32_t work_size) {
+int32_t find_values(const Sides& sides, const Arrays<T>& arrays, int32_t work_size) {
   const auto m = static_cast<int32_t>(sides.m), n = static_cast<int32_t>(sides.n);
   const int32_t a_step = std::max(m, 1), u_step = std::max(m, 1), vh_step = std::max(static_cast<int32_t>(sides.k), 1);
   int32_t info = 0;
@@ -65,51 +70,146 @@ int32_t work_size_of(const Sides& sides) {
   query.a = query.u = query.vh = query.work = &answer;
   query.values = query.real_work = &real;
   query.integer_work = &integer;
-  decompose_one(sides, query, -1);
+  find_values(sides, query, -1);
   return work_size(answer);
+}
+
+struct Operands {
+  const uhal_tensor* views[kOperands];
+  Sides sides;
+
+  explicit Operands(const uhal_op& op)
+      : views{op.outputs[0], output_of(op, 1), output_of(op, 2), output_of(op, 3), op.inputs[0]} {
+    const bool vectors = views[kU] != nullptr;
+    sides = {rows_of(*views[kA]), columns_of(*views[kA]), vectors ? columns_of(*views[kU]) : 0,
+             vectors ? rows_of(*views[kVh]) : 0, vectors};
+  }
+
+  void set_info(const Cursor& at, int32_t info) const {
+    if (views[kInfo] != nullptr) static_cast<int32_t*>(views[kInfo]->data)[at.offset(kInfo)] = info;
+  }
+};
+
+// One matrix by itself. False: no memory.
+template <typename T>
+bool decompose_one(const Operands& operands, int32_t work_size, const Cursor& at) {
+  const Sides& sides = operands.sides;
+  ScratchFrame frame;
+  Arrays<T> arrays;
+  if (!arrays.take(frame, sides, work_size)) return false;
+  const Matrix2<T> columns = columns_at(arrays.a, sides.m, sides.n);
+  const Matrix2<T> u = columns_at(arrays.u, sides.m, sides.j), vh = columns_at(arrays.vh, sides.k, sides.n);
+  int32_t info = 0;
+  if (sides.smaller() == 0) {
+    fill_identity(u);
+    fill_identity(vh);
+  } else {
+    copy_matrix(matrix_of<T>(*operands.views[kA], at.offset(kA)), columns);
+    // What is not finite could keep the iteration going.
+    info = is_finite(columns) ? find_values(sides, arrays, work_size) : static_cast<int32_t>(sides.smaller()) + 1;
+  }
+  if (info != 0) {
+    std::fill_n(arrays.values, sides.smaller(), not_a_number<T>());
+    fill_matrix(u, T(not_a_number<T>()));
+    fill_matrix(vh, T(not_a_number<T>()));
+  }
+  const auto values = vector_of<Real<T>>(*operands.views[kValues], at.offset(kValues));
+  for (int64_t i = 0; i < sides.smaller(); ++i) values[i] = arrays.values[i];
+  if (sides.vectors) {
+    copy_matrix(u, matrix_of<T>(*operands.views[kU], at.offset(kU)));
+    copy_matrix(vh, matrix_of<T>(*operands.views[kVh], at.offset(kVh)));
+  }
+  operands.set_info(at, info);
+  return true;
+}
+
+constexpr int64_t kMostValuesInLanes = 16;
+constexpr int64_t kMostSideInLanes = 64;
+
+// Whether Jacobi's rotations of so many matrices side by side, of one group or of all, take less time than LAPACK: a
+// group takes as long with few. Square vectors of other matrices than square ones are LAPACK's.
+template <typename T>
+bool fits_rotations(const Sides& sides, int64_t matrices) {
+  const int64_t values = sides.smaller();
+  const bool whole = !sides.vectors || (sides.j == values && sides.k == values);
+  return kLanes<T> > 0 && whole && values > 0 && values <= kMostValuesInLanes &&
+         std::max(sides.m, sides.n) <= kMostSideInLanes && matrices >= 4;
+}
+
+// At most as many small ones as there are lanes, the wide ones transposed. False: no memory.
+template <typename T>
+bool decompose_group(const Operands& operands, int32_t work_size, const Cursor& first, int64_t count) {
+  constexpr int64_t kCount = kLanes<T>;
+  const Sides& sides = operands.sides;
+  if (!fits_rotations<T>(sides, count)) {
+    Cursor at = first;
+    for (int64_t i = 0; i < count; ++i, at.advance(1)) {
+      if (!decompose_one<T>(operands, work_size, at)) return false;
+    }
+    return true;
+  }
+  const bool wide = sides.m < sides.n;
+  const int64_t m = std::max(sides.m, sides.n), n = sides.smaller();
+  ScratchFrame frame;
+  T* const left = frame.take<T>(static_cast<size_t>(m * n * kCount));
+  T* const right = sides.vectors ? frame.take<T>(static_cast<size_t>(n * n * kCount)) : nullptr;
+  T* const found = frame.take<T>(static_cast<size_t>(n * kCount));
+  if (left == nullptr || found == nullptr || (sides.vectors && right == nullptr)) return false;
+  Matrix2<T> matrices[kCount];
+  Cursor from = first, to = first;
+  for (int64_t lane = 0; lane < kCount; ++lane) {  // lanes without a matrix have the last one's
+    if (lane > 0 && lane < count) from.advance(1);
+    const Matrix2<T> matrix = matrix_of<T>(*operands.views[kA], from.offset(kA));
+    matrices[lane] = wide ? matrix.transposed() : matrix;
+  }
+  load_lanes(matrices, left);
+  bool finite[kCount], sure[kCount];
+  find_finite_lanes(m * n, left, finite);
+  find_singular_in_lanes(m, n, left, found, right, sure);
+  for (int64_t lane = 0; lane < count; ++lane) {
+    if (lane > 0) to.advance(1);
+    if (!sure[lane] || !finite[lane]) {
+      if (!decompose_one<T>(operands, work_size, to)) return false;
+      continue;
+    }
+    const auto value = [&](int64_t i) { return found[i * kCount + lane]; };
+    int64_t order[kMostValuesInLanes];
+    std::iota(order, order + n, int64_t{0});
+    std::stable_sort(order, order + n, [&](int64_t i, int64_t j) { return value(i) > value(j); });
+    const auto values = vector_of<T>(*operands.views[kValues], to.offset(kValues));
+    for (int64_t j = 0; j < n; ++j) values[j] = value(order[j]);
+    operands.set_info(to, 0);
+    if (!sides.vectors) continue;
+    const auto u = matrix_of<T>(*operands.views[kU], to.offset(kU));
+    const auto v = matrix_of<T>(*operands.views[kVh], to.offset(kVh)).transposed();
+    store_columns(left, lane, m, order, wide ? v : u);
+    store_columns(right, lane, n, order, wide ? u : v);
+  }
+  return true;
 }
 
 template <typename T>
 uhal_status decompose(const uhal_op& op) {
-  const uhal_tensor& a = *op.inputs[0];
-  const uhal_tensor* operands[] = {op.outputs[0], output_of(op, 1), output_of(op, 2), output_of(op, 3), &a};
+  const Operands operands(op);
+  const Sides& sides = operands.sides;
   const int own[] = {1, 2, 2, 0, 2};
-  const bool vectors = operands[kU] != nullptr;
-  const Sides sides = {rows_of(a), columns_of(a), vectors ? columns_of(*operands[kU]) : 0,
-                       vectors ? rows_of(*operands[kVh]) : 0, vectors};
+  const MatrixBatch batch(operands.views, own, kOperands);
   const int32_t work_size = sides.smaller() > 0 ? work_size_of<T>(sides) : 0;
   std::atomic<bool> complete{true};
-  const double work = static_cast<double>(sides.m) * static_cast<double>(sides.n);
-  MatrixBatch(operands, own, kOperands).for_each(work * static_cast<double>(sides.smaller()), [&](const Cursor& at) {
-    ScratchFrame frame;
-    Arrays<T> arrays;
-    if (!arrays.take(frame, sides, work_size)) {
-      complete = false;
-      return;
+  const double work =
+      static_cast<double>(sides.m) * static_cast<double>(sides.n) * static_cast<double>(sides.smaller());
+  if constexpr (kLanes<T> > 0) {
+    if (fits_rotations<T>(sides, batch.count())) {
+      note_implementation(host(), "built-in kernels, %d matrices at a time", static_cast<int>(kLanes<T>));
+      batch.for_each_group(kLanes<T>, work, [&](const Cursor& at, int64_t count) {
+        if (!decompose_group<T>(operands, work_size, at, count)) complete = false;
+      });
+      return complete ? UHAL_OK : fail_without_memory();
     }
-    const Matrix2<T> columns = columns_at(arrays.a, sides.m, sides.n);
-    const Matrix2<T> u = columns_at(arrays.u, sides.m, sides.j), vh = columns_at(arrays.vh, sides.k, sides.n);
-    int32_t info = 0;
-    if (sides.smaller() == 0) {
-      fill_identity(u);
-      fill_identity(vh);
-    } else {
-      copy_matrix(matrix_of<T>(a, at.offset(kA)), columns);
-      // What is not finite could keep the iteration going.
-      info = is_finite(columns) ? decompose_one(sides, arrays, work_size) : static_cast<int32_t>(sides.smaller()) + 1;
-    }
-    if (info != 0) {
-      std::fill_n(arrays.values, sides.smaller(), not_a_number<T>());
-      fill_matrix(u, T(not_a_number<T>()));
-      fill_matrix(vh, T(not_a_number<T>()));
-    }
-    const auto values = vector_of<Real<T>>(*operands[kValues], at.offset(kValues));
-    for (int64_t i = 0; i < sides.smaller(); ++i) values[i] = arrays.values[i];
-    if (vectors) {
-      copy_matrix(u, matrix_of<T>(*operands[kU], at.offset(kU)));
-      copy_matrix(vh, matrix_of<T>(*operands[kVh], at.offset(kVh)));
-    }
-    if (operands[kInfo] != nullptr) static_cast<int32_t*>(operands[kInfo]->data)[at.offset(kInfo)] = info;
+  }
+  note_implementation(host(), "%s", lapack_description());
+  batch.for_each(work, [&](const Cursor& at) {
+    if (!decompose_one<T>(operands, work_size, at)) complete = false;
   });
   return complete ? UHAL_OK : fail_without_memory();
 }
@@ -119,7 +219,6 @@ uhal_status decompose(const uhal_op& op) {
 const char* refuse_svd(const uhal_op& op) { return refuse_without_lapack(op, "singular values"); }
 
 uhal_status run_svd(const Launch& launch) {
-  note_implementation(host(), "%s", lapack_description());
   return with_number_type(launch.op.inputs[0]->dtype,
                           [&](auto number) { return decompose<decltype(number)>(launch.op); });
 }

@@ -679,22 +679,53 @@ def test_eigenvalues_of_many_small_matrices(put: Put, random: np.random.Generato
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "shape", [(3, 5, 4), (4, 5, 5), (21, 16, 16), (13, 3, 40), (13, 40, 3), (9, 17, 20), (5, 1, 1)]
+)
+def test_singular_values_of_many_small_matrices(
+    put: Put, random: np.random.Generator, dtype: str, shape: tuple[int, int, int]
+) -> None:
+    """Of values that repeat, of nothing but zeros, of a rank less, of sizes that no square can have."""
+    count, m, n = shape
+    a = matrices(random, dtype, *shape)
+    a[0] = np.eye(m, n) * 3
+    a[1] = 0
+    a[2] *= np.sqrt(np.finfo(dtype).max)
+    a[-1, :, 0] = a[-1, :, -1]
+    whole = a.astype("float64")
+    u, values, vh = (part.numpy().astype("float64") for part in ops.svd(put(a)))
+    k = min(m, n)
+    roundoff = 30 * max(m, n) * np.finfo(dtype).eps
+    sizes = np.abs(whole).max((1, 2))[:, None] * k + np.finfo(dtype).tiny
+    assert (np.abs(values - np.linalg.svd(whole, compute_uv=False)) <= roundoff * sizes).all()
+    assert (np.diff(values, axis=1) <= 0).all() and (values >= 0).all()
+    for columns in (u, np.swapaxes(vh, 1, 2)):
+        products = np.swapaxes(columns, 1, 2) @ columns
+        np.testing.assert_allclose(products, np.tile(np.eye(k), (count, 1, 1)), rtol=0, atol=roundoff)
+    assert (np.abs(u * values[:, None] @ vh - whole) <= roundoff * sizes[..., None]).all()
+    alone = ops.svdvals(put(a)).numpy()
+    assert (np.abs(values - alone) <= roundoff * sizes).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_one_matrix_that_is_not_finite_or_tiny_does_not_touch_those_beside_it(
     put: Put, random: np.random.Generator, dtype: str
 ) -> None:
     a = matrices(random, dtype, 12, 6, 6)
     alone_lu, (alone_q, alone_r) = ops.lu(put(a)).lu.numpy(), (part.numpy() for part in ops.qr(put(a)))
-    alone_values = ops.eigvalsh(put(a)).numpy()
+    alone_values, alone_singular = ops.eigvalsh(put(a)).numpy(), ops.svdvals(put(a)).numpy()
     tiny = np.finfo(dtype).tiny
     odd = a.copy()
     odd[2, 3, 3], odd[5, 0, 1], odd[9] = np.nan, np.inf, a[9] * tiny * 8
     lu, (q, r) = ops.lu(put(odd)).lu.numpy(), (part.numpy() for part in ops.qr(put(odd)))
-    tiny_values = ops.eigvalsh(put(np.where(np.isfinite(odd), odd, 0).astype(dtype))).numpy()
+    finite = put(np.where(np.isfinite(odd), odd, 0).astype(dtype))
+    values, singular = ops.eigvalsh(finite).numpy(), ops.svdvals(finite).numpy()
     others = [i for i in range(12) if i not in (2, 5, 9)]
     np.testing.assert_array_equal(lu[others], alone_lu[others])
     np.testing.assert_array_equal(q[others], alone_q[others])
     np.testing.assert_array_equal(r[others], alone_r[others])
-    np.testing.assert_array_equal(tiny_values[others], alone_values[others])
+    np.testing.assert_array_equal(values[others], alone_values[others])
+    np.testing.assert_array_equal(singular[others], alone_singular[others])
     assert np.isnan(lu[2]).any() and np.isnan(r[2]).any() and not np.isfinite(lu[5]).all()
     np.testing.assert_allclose(np.swapaxes(q[9], 0, 1) @ q[9], np.eye(6), **ROUGH)
 
