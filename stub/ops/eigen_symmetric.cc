@@ -115,21 +115,12 @@ bool decompose_one(const Operands& operands, const Work<T>& sizes, const Cursor&
   return true;
 }
 
-constexpr int64_t kMostRowsInLanes = 16;
-
-// Whether Jacobi's rotations of so many matrices side by side, of one group or of all, take less time than LAPACK: a
-// group takes as long with few.
-template <typename T>
-bool fits_rotations(int64_t n, int64_t matrices) {
-  return kLanes<T> > 0 && n > 0 && n <= kMostRowsInLanes && matrices >= 4;
-}
-
 // At most as many small ones as there are lanes. False: no memory.
 template <typename T>
 bool decompose_group(const Operands& operands, const Work<T>& sizes, const Cursor& first, int64_t count) {
   constexpr int64_t kCount = kLanes<T>;
   const int64_t n = operands.n;
-  if (!fits_rotations<T>(n, count)) {
+  if (!fits_rotations<T>(n, operands.vectors, count)) {
     Cursor at = first;
     for (int64_t i = 0; i < count; ++i, at.advance(1)) {
       if (!decompose_one<T>(operands, sizes, at)) return false;
@@ -158,7 +149,7 @@ bool decompose_group(const Operands& operands, const Work<T>& sizes, const Curso
       continue;
     }
     const auto value = [&](int64_t i) { return lanes[(i * n + i) * kCount + lane]; };
-    int64_t order[kMostRowsInLanes];
+    int64_t order[kMostRotated];
     std::iota(order, order + n, int64_t{0});
     std::stable_sort(order, order + n, [&](int64_t i, int64_t j) { return value(i) < value(j); });
     const auto values = vector_of<T>(*operands.views[kValues], to.offset(kValues));
@@ -179,7 +170,7 @@ uhal_status decompose(const uhal_op& op, bool upper) {
   std::atomic<bool> complete{true};
   const double side = static_cast<double>(operands.n), work = side * side * side;
   if constexpr (kLanes<T> > 0) {
-    if (fits_rotations<T>(operands.n, batch.count())) {
+    if (fits_rotations<T>(operands.n, operands.vectors, batch.count())) {
       note_implementation(host(), "built-in kernels, %d matrices at a time", static_cast<int>(kLanes<T>));
       batch.for_each_group(kLanes<T>, work, [&](const Cursor& at, int64_t count) {
         if (!decompose_group<T>(operands, sizes, at, count)) complete = false;

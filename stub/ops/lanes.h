@@ -68,6 +68,15 @@ void factorize_qr_in_lanes(int64_t m, int64_t n, T* a, T* tau, bool* sure);
 template <typename T>
 void form_q_in_lanes(int64_t m, int64_t columns, int64_t reflectors, T* q, const T* tau);
 
+// Whether rotations of so many matrices side by side, of one group or of all, take less time than LAPACK, to which
+// values alone are half the work. A group takes as long with few.
+constexpr int64_t kMostRotated = 32;
+template <typename T>
+bool fits_rotations(int64_t values, bool vectors, int64_t matrices) {
+  const int64_t most = sizeof(T) == sizeof(float) ? (vectors ? kMostRotated : 24) : (vectors ? 24 : 16);
+  return kLanes<T> > 0 && values > 0 && values <= most && matrices >= 4;
+}
+
 // a (n x n, of which the lower triangle counts) := its eigenvalues on the diagonal, in no order, by Jacobi's rotations;
 // v (n x n, may be nullptr) := the orthonormal eigenvectors in its columns. sure[l]: whether lane l ended with what is
 // left beside the diagonal below the unit roundoff of its norm, and no square on the way was out of range.

@@ -123,17 +123,14 @@ bool decompose_one(const Operands& operands, int32_t work_size, const Cursor& at
   return true;
 }
 
-constexpr int64_t kMostValuesInLanes = 16;
 constexpr int64_t kMostSideInLanes = 64;
 
-// Whether Jacobi's rotations of so many matrices side by side, of one group or of all, take less time than LAPACK: a
-// group takes as long with few. Square vectors of other matrices than square ones are LAPACK's.
+// Square vectors of other matrices than square ones are LAPACK's.
 template <typename T>
-bool fits_rotations(const Sides& sides, int64_t matrices) {
+bool fits_lanes_of(const Sides& sides, int64_t matrices) {
   const int64_t values = sides.smaller();
   const bool whole = !sides.vectors || (sides.j == values && sides.k == values);
-  return kLanes<T> > 0 && whole && values > 0 && values <= kMostValuesInLanes &&
-         std::max(sides.m, sides.n) <= kMostSideInLanes && matrices >= 4;
+  return whole && std::max(sides.m, sides.n) <= kMostSideInLanes && fits_rotations<T>(values, sides.vectors, matrices);
 }
 
 // At most as many small ones as there are lanes, the wide ones transposed. False: no memory.
@@ -141,7 +138,7 @@ template <typename T>
 bool decompose_group(const Operands& operands, int32_t work_size, const Cursor& first, int64_t count) {
   constexpr int64_t kCount = kLanes<T>;
   const Sides& sides = operands.sides;
-  if (!fits_rotations<T>(sides, count)) {
+  if (!fits_lanes_of<T>(sides, count)) {
     Cursor at = first;
     for (int64_t i = 0; i < count; ++i, at.advance(1)) {
       if (!decompose_one<T>(operands, work_size, at)) return false;
@@ -173,7 +170,7 @@ bool decompose_group(const Operands& operands, int32_t work_size, const Cursor& 
       continue;
     }
     const auto value = [&](int64_t i) { return found[i * kCount + lane]; };
-    int64_t order[kMostValuesInLanes];
+    int64_t order[kMostRotated];
     std::iota(order, order + n, int64_t{0});
     std::stable_sort(order, order + n, [&](int64_t i, int64_t j) { return value(i) > value(j); });
     const auto values = vector_of<T>(*operands.views[kValues], to.offset(kValues));
@@ -199,7 +196,7 @@ uhal_status decompose(const uhal_op& op) {
   const double work =
       static_cast<double>(sides.m) * static_cast<double>(sides.n) * static_cast<double>(sides.smaller());
   if constexpr (kLanes<T> > 0) {
-    if (fits_rotations<T>(sides, batch.count())) {
+    if (fits_lanes_of<T>(sides, batch.count())) {
       note_implementation(host(), "built-in kernels, %d matrices at a time", static_cast<int>(kLanes<T>));
       batch.for_each_group(kLanes<T>, work, [&](const Cursor& at, int64_t count) {
         if (!decompose_group<T>(operands, work_size, at, count)) complete = false;

@@ -523,7 +523,7 @@ def cases(seed: int) -> Iterator[Case]:
     yield from few(partial(_qr_case, complete=False, with_q=False), shapes=_RECTANGLES[:6])
     for upper, vectors in product((False, True), (False, True)):
         build_values = partial(_eigen_symmetric_case, upper=upper, vectors=vectors)
-        yield from (every if vectors else few)(build_values, shapes=(*_SQUARES, (11, 16, 16)))
+        yield from (every if vectors else few)(build_values, shapes=(*_SQUARES, (11, 20, 20)))
     for form in ("reduced", "complete", "values"):
         yield from (every if form == "reduced" else few)(partial(_svd_case, form=form), shapes=_RECTANGLES)
     for vectors in (False, True):
