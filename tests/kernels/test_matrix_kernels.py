@@ -1,7 +1,7 @@
 """Attention on matrix cores, without any: the kernels of attention_matrix.cl run on the host, where matrix_machine.h
 runs a group's work-items in turn; mma_instructions.h and warpgroup_instructions.h do what NVIDIA's manual says of each
-instruction, and wmma_instructions.h what RDNA3's does. So layouts, masks, edges and barriers are tested here; speed, and that the manual
-is right, on a GPU.
+instruction, and wmma_instructions.h what RDNA3's does. So layouts, masks, edges and barriers are tested here; speed,
+and that the manual is right, on a GPU.
 
 Kernels are compiled in the shapes of csrc/kernels/ops/attention_matrix.cc."""
 
