@@ -322,9 +322,7 @@ SAMPLE = (
 )
 
 #: The same for the form that has only operands in vectors; more than a tile of rows and of others.
-WARPGROUP_SAMPLE = (
-    ("bfloat16", Problem(1, 2, 130, 67, 40, 64, causal=1, mask=(1, 0, 1, 1))),
-)
+WARPGROUP_SAMPLE = (("bfloat16", Problem(1, 2, 130, 67, 40, 64, causal=1, mask=(1, 0, 1, 1))),)
 
 PROBLEMS = (
     ("float16", Problem(1, 1, 70, 200, 128, 104, causal=1, scale=0.75)),
