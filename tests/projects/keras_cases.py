@@ -96,11 +96,11 @@ def strides_of(steps: Any, channels: int) -> list[int]:
 
 @contextlib.contextmanager
 def convolutions_by_group() -> Iterator[None]:
-    """Meanwhile tf.nn.convolution computes each group by itself: TensorFlow's CPU has no gradient of several at once."""
+    """Meanwhile tf.nn.convolution computes each group by itself: TensorFlow's CPU has no gradient of more at once."""
     whole = tf.nn.convolution
 
     def convolution(
-        input: Any,  # noqa: A002
+        input: Any,
         filters: Any,
         strides: Any = None,
         padding: Any = "VALID",

@@ -149,8 +149,8 @@ def adam() -> Any:
 
 def classes_of(module: Any, base: type) -> list[str]:
     """The names of a module's classes, without aliases."""
-    values = {value: name for name, value in vars(module).items() if inspect.isclass(value) and issubclass(value, base)}
-    return sorted(name for value, name in values.items() if value.__name__ == name)
+    classes = {name: value for name, value in vars(module).items() if inspect.isclass(value)}
+    return sorted(name for name, value in classes.items() if issubclass(value, base) and value.__name__ == name)
 
 
 def legacy() -> Iterator[Case]:
