@@ -101,6 +101,8 @@ struct List {
   X(int64_t, PD_TensorGetElementCount, const void*, int*)                                                   \
   X(bool, PD_TensorIsInitialized, const void*, int*)                                                        \
   X(void*, PD_TensorGetDataPointer, const void*, int*)                                                      \
+  X(void*, PD_TensorGetHolder, const void*, int*)                                                           \
+  X(size_t, PD_TensorGetOffset, const void*, int*)                                                          \
   X(int64_t, PD_TensorGetNumDims, const void*, int*)                                                        \
   X(int64_t, PD_TensorGetDim, const void*, size_t, int*)                                                    \
   X(int64_t, PD_TensorGetNumStrides, const void*, int*)                                                     \
@@ -121,10 +123,12 @@ struct List {
   X(List, PD_KernelArgsDefGetOutputArgDefs, void*, int*)
 
 // C++ functions of Paddle, exported under the same mangled names in 3.0 to 3.3, for what C cannot do: reading
-// attributes that are tensors at run time, and the signatures of Paddle's own kernels.
+// attributes that are tensors at run time, the bytes of a tensor's memory from its offset on, and the signatures of
+// Paddle's own kernels.
 //   name here, mangled name, type
 #define UNIHAL_PADDLE_CXX_FUNCTIONS(X)                                                                                 \
   X(void*, kernel_factory, "_ZN3phi13KernelFactory8InstanceEv")                                                        \
+  X(size_t, tensor_memory_size, "_ZNK3phi11DenseTensor11memory_sizeEv", const void*)                                   \
   X(const void*, select_kernel,                                                                                        \
     "_ZNK3phi13KernelFactory12SelectKernelERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEERKNS_9KernelKeyE",    \
     const void*, const void*, const void*)                                                                             \

@@ -258,9 +258,19 @@ GatherRun gather_run_of(int64_t size, bool one) {
   }
 }
 
-// Where neighbours have an index each. Of short rows as many are gone through at once as the axis around them has.
+// Of rows of up to so many elements as many are gone through at once as the axis around them has.
+constexpr int64_t kLongRow = 1024;
+
+// The axes around the innermost one.
+Space around_rows(const Space& space) {
+  Space around = space;
+  --around.rank;
+  around.count /= space.inner();
+  return around;
+}
+
+// Where neighbours have an index each.
 void gather_elements(const IndexProblem& problem, Resolver& resolver, bool wraps, const Space& space) {
-  constexpr int64_t kLongRow = 1024;
   const int64_t size = dtype_size(problem.rows.dtype);
   const bool wide = problem.indices.dtype == UHAL_INT64, one = problem.components == 1;
   const GatherRun run = wide ? gather_run_of<int64_t>(size, one) : gather_run_of<int32_t>(size, one);
@@ -274,12 +284,8 @@ void gather_elements(const IndexProblem& problem, Resolver& resolver, bool wraps
   int64_t strides[3], row_strides[3] = {};
   strides_along(last, strides);
   const bool in_rows = last > 0 && space.inner() <= kLongRow;
-  Space around = space;
-  if (in_rows) {
-    strides_along(last - 1, row_strides);
-    around.rank = last;
-    around.count /= space.inner();
-  }
+  if (in_rows) strides_along(last - 1, row_strides);
+  const Space around = in_rows ? around_rows(space) : space;
   parallel_for(around.count, in_rows ? 2 * space.inner() : 2, [&](int64_t begin, int64_t end) {
     Cursor cursor(around, begin);
     int64_t offsets[3];
@@ -294,6 +300,38 @@ void gather_elements(const IndexProblem& problem, Resolver& resolver, bool wraps
   });
 }
 
+// Short rows with an index each.
+void gather_rows(const IndexProblem& problem, Resolver& resolver, const Space& space) {
+  const int64_t size = dtype_size(problem.rows.dtype), inner = space.inner();
+  const CopyRun copy = copy_run_of(size);
+  const Space around = around_rows(space);
+  const int last = space.rank - 1;
+  const int64_t to_stride = space.strides[kRows][last], from_stride = space.strides[kData][last];
+  const auto step_of = [&](int operand) { return space.strides[operand][last - 1]; };
+  parallel_for(around.count, 2 * inner, [&](int64_t begin, int64_t end) {
+    static constexpr char kZero[16] = {};
+    Cursor cursor(around, begin);
+    while (begin < end) {
+      const int64_t count = std::min(end - begin, cursor.run());
+      char* to = static_cast<char*>(problem.rows.data) + cursor.offset(kRows) * size;
+      int64_t from = cursor.offset(kData), indices = cursor.offset(kIndices);
+      for (int64_t row = 0; row < count; ++row) {
+        int64_t offset, place;
+        if (resolver.resolve(indices, &offset, &place)) {
+          copy(inner, to, to_stride, static_cast<const char*>(problem.data.data) + (from + offset) * size, from_stride);
+        } else {
+          copy(inner, to, to_stride, kZero, 0);
+        }
+        to += step_of(kRows) * size;
+        from += step_of(kData);
+        indices += step_of(kIndices);
+      }
+      cursor.advance(count);
+      begin += count;
+    }
+  });
+}
+
 void gather(const IndexProblem& problem, Resolver& resolver, bool wraps) {
   const uhal_tensor* views[] = {&problem.rows, &problem.data, &problem.indices};
   const Space space = make_space(views, 3);
@@ -301,6 +339,7 @@ void gather(const IndexProblem& problem, Resolver& resolver, bool wraps) {
   if (problem.components > 0 && space.strides[kIndices][space.rank - 1] != 0) {
     return gather_elements(problem, resolver, wraps, space);
   }
+  if (space.rank > 1 && space.inner() <= kLongRow) return gather_rows(problem, resolver, space);
   const int64_t size = dtype_size(problem.rows.dtype);
   const CopyRun copy = copy_run_of(size);
   const int last = space.rank - 1;

@@ -27,6 +27,7 @@ constexpr int64_t kShortRow = 8;  // elements
 constexpr int64_t kMostParts = 8;
 constexpr int64_t kPartElements = 65536;  // at least
 constexpr int64_t kRowsAhead = 24;
+constexpr int64_t kFewElements = 2048;
 
 uhal_segment_attributes segment_attributes(const uhal_op& op) {
   return attributes_or(
@@ -459,8 +460,12 @@ class Reducer {
     if (problem_.attributes.form == UHAL_SEGMENT_OFFSETS && problem_.indices != nullptr && x_.in_place()) {
       return accumulate_looked_up(to, begin, end, first, last, buffer);
     }
+    const bool in_place = repeated_ != nullptr || x_.in_place();
+    if (in_place && weights_ == nullptr && (end - begin) * x_.length() <= kFewElements) {
+      return accumulate_few(to, begin, end, first, last, buffer);
+    }
     // In the buffer there is room for one row that is converted; where rows are in place it has only zeros.
-    const int64_t together = repeated_ != nullptr || x_.in_place() ? kRowsTogether : 1;
+    const int64_t together = in_place ? kRowsTogether : 1;
     RowGroup<T> group;
     group.looks_ahead = x_.in_place() && problem_.indices != nullptr;
     for_each_element(problem_, begin, end, first, last, outside_, [&](int64_t element, int64_t segment) {
@@ -471,6 +476,20 @@ class Reducer {
       group.weights[group.count++] = weights_ != nullptr ? weights_[element * weight_step_] : T{1};
     });
     combine(to, group);
+  }
+
+  // Rows that the first cache holds: they are added one by one, since a group of them takes longer than its sums.
+  void accumulate_few(const Accumulators<T>& to, int64_t begin, int64_t end, int64_t first, int64_t last, T* zeros) {
+    const int64_t length = x_.length();
+    for_each_element(problem_, begin, end, first, last, outside_, [&](int64_t element, int64_t segment) {
+      const T* const row = row_of(element, zeros);
+      T* __restrict sum = to.rows + segment * to.stride;
+      if (to.counts[segment]++ == 0) {
+        for (int64_t i = 0; i < length; ++i) sum[i] = row[i];
+      } else {
+        for (int64_t i = 0; i < length; ++i) sum[i] = Combine::of(sum[i], row[i]);
+      }
+    });
   }
 
   // Rows by index of segments whose ends are known. `zeros` is room for what stands for rows that do not exist.

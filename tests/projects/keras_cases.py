@@ -7,11 +7,12 @@ device."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 os.environ.setdefault("UNIHAL_BACKEND", "stub")
@@ -87,6 +88,47 @@ def random_weights(weights: list[Any]) -> list[np.ndarray]:
     return values
 
 
+def strides_of(steps: Any, channels: int) -> list[int]:
+    """The four strides of an image's axes, of what tf.nn.convolution takes: a number, or one for each of two axes."""
+    pair = [steps, steps] if isinstance(steps, int) else list(steps if steps is not None else (1, 1))
+    return [1, *pair, 1] if channels == -1 else [1, 1, *pair]
+
+
+@contextlib.contextmanager
+def convolutions_by_group() -> Iterator[None]:
+    """Meanwhile tf.nn.convolution computes each group by itself: TensorFlow's CPU has no gradient of more at once."""
+    whole = tf.nn.convolution
+
+    def convolution(
+        input: Any,
+        filters: Any,
+        strides: Any = None,
+        padding: Any = "VALID",
+        data_format: str | None = None,
+        dilations: Any = None,
+        name: str | None = None,
+    ) -> Any:
+        channels = 1 if data_format is not None and data_format.startswith("NC") else -1
+        groups = input.shape[channels] // filters.shape[-2]
+        if groups == 1:
+            return whole(input, filters, strides, padding, data_format, dilations, name)
+        if groups == input.shape[channels] and len(filters.shape) == 4:
+            by_channel = tf.reshape(filters, [*filters.shape[:2], groups, filters.shape[-1] // groups])
+            steps = strides_of(strides, channels)
+            return tf.nn.depthwise_conv2d(input, by_channel, steps, padding, data_format, dilations, name)
+        pairs = zip(tf.split(input, groups, channels), tf.split(filters, groups, -1), strict=True)
+        return tf.concat([whole(i, f, strides, padding, data_format, dilations) for i, f in pairs], channels)
+
+    modules = {id(module): module for module in (tf.nn, tf.compat.v2.nn)}.values()  # Keras 3 and tf_keras
+    for module in modules:
+        module.convolution = convolution
+    try:
+        yield
+    finally:
+        for module in modules:
+            module.convolution = whole
+
+
 def assert_on_device(results: list[Any]) -> None:
     elsewhere = {r.device for r in results if r.dtype.is_floating and DEVICE not in r.device}
     if elsewhere:
@@ -133,7 +175,8 @@ def run_model(
     for device in (CPU, DEVICE):
         keras.utils.set_random_seed(1)
         try:
-            with tf.device(device):
+            reference = convolutions_by_group() if device == CPU else contextlib.nullcontext()
+            with tf.device(device), reference:
                 model = make()
                 weights = weights or random_weights(model.weights)
                 model.set_weights(weights)

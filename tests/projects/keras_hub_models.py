@@ -429,9 +429,8 @@ def with_an_image(**images: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-#: TensorFlow's CPU has no gradient of a convolution in groups, which these have: inference alone is compared.
-INFERENCE_ONLY = ("DFineBackbone", "DFineObjectDetector", "HGNetV2Backbone", "HGNetV2ImageClassifier")
-INFERENCE_ONLY += ("MobileNetBackbone", "MobileNetImageClassifier", "MobileNetV5Backbone", "MobileNetV5ImageClassifier")
+#: Inference alone is compared: their gradients on the CPU, of convolutions in many groups, take minutes.
+INFERENCE_ONLY = ("DFineBackbone", "DFineObjectDetector")
 
 #: Tens of batch norms over a few pixels each make rounding grow: on the CPU by itself one unit in the last place of the
 #: images is 0.06 of a gradient.

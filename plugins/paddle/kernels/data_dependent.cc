@@ -109,9 +109,17 @@ void reduce_rows_grad(const Context& context, const uhal_segment_attributes& for
   int64_t dims[UHAL_MAX_RANK];
   std::copy_n(dy.shape, dy.rank, dims);
   dims[0] = edges.targets.shape[0];
+  const bool looked_up = edges.sources != nullptr && y == nullptr;  // the sum finds its rows of the gradient itself
   std::optional<Scratch> own;
-  if (edges.sources != nullptr) own.emplace(context, dy.dtype, dims, dy.rank);
+  if (edges.sources != nullptr && !looked_up) own.emplace(context, dy.dtype, dims, dy.rank);
   const View messages = own ? static_cast<const View&>(*own) : dx;
+  const auto bring = [&](const View& gradient) {
+    if (looked_up) {
+      context.run(UHAL_OP_SEGMENT_REDUCE, {&gradient, edges.sources, &edges.targets}, {&dx}, &sum);
+    } else {
+      context.run(UHAL_OP_GATHER, {&gradient, &edges.targets}, {&messages}, &at);
+    }
+  };
   if (forward.reduction == UHAL_REDUCE_MEAN) {
     // Divided by the elements of each segment.
     const Scratch shares(context, dy.dtype, dy);
@@ -133,9 +141,9 @@ void reduce_rows_grad(const Context& context, const uhal_segment_attributes& for
       divisors.strides[divisors.rank] = 0;
     }
     context.map(uhal_map_divide_no_nan, {&dy, &divisors}, {&shares});
-    context.run(UHAL_OP_GATHER, {&shares, &edges.targets}, {&messages}, &at);
+    bring(shares);
   } else {
-    context.run(UHAL_OP_GATHER, {&dy, &edges.targets}, {&messages}, &at);
+    bring(dy);
   }
   if (y != nullptr) {
     const Scratch results(context, dy.dtype, dims, dy.rank), rows(context, dy.dtype, dims, dy.rank);

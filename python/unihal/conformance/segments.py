@@ -118,6 +118,7 @@ _PROBLEMS = (
     _Problem((70001,), 60013, _SORTED, weights=True),
     _Problem((70001, 3), 301),
     _Problem((300007,), 11, weights=True),
+    _Problem((301, 33), 503, indices=4003),
     _Problem((301, 33), 5003, _OFFSETS, indices=20011, weights=True),
     _Problem((4099, 67), 301, skewed=True),
     _Problem((4099, 67), 301, _SORTED),
