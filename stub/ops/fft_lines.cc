@@ -73,8 +73,6 @@ UNIHAL_INLINE void butterfly(Number<T>* a) {
     a[0] = a[0] + sum;
     a[1] = middle + turned;
     a[2] = middle - turned;
-  } else if constexpr (Radix == 4) {
-    butterfly_4(a[0], a[1], a[2], a[3]);
   } else if constexpr (Radix == 5) {
     constexpr T kCosine1 = static_cast<T>(0.309016994374947424102293417182819059L);
     constexpr T kCosine2 = static_cast<T>(-0.809016994374947424102293417182819059L);
@@ -94,41 +92,91 @@ UNIHAL_INLINE void butterfly(Number<T>* a) {
     a[2] = middle2 + turned2;
     a[3] = middle2 - turned2;
     a[4] = middle1 - turned1;
+  } else {
+    static_assert(Radix == 4);
+    butterfly_4(a[0], a[1], a[2], a[3]);
+  }
+}
+
+// Where the first half of a large butterfly leaves its numbers: more than the registers hold are better stored once, and
+// here, than wherever the compiler finds that it has none left.
+template <int Radix, typename T>
+struct Halfway {
+  alignas(32) T rows[Radix * kFftRow<T>];
+
+  // What was put here is in memory, and what is read from now on is read from there.
+  UNIHAL_INLINE void settle() { asm volatile("" : : "r"(rows) : "memory"); }
+};
+
+// The numbers that read(j, number) gives, transformed, to write(j, number).
+template <int Radix, typename T, class Read, class Write>
+UNIHAL_INLINE void transform_numbers(const Read& read, const Write& write) {
+  constexpr T kRoot = static_cast<T>(0.707106781186547524400844362104849039L);
+  if constexpr (Radix == 8) {
+    Halfway<4, T> even;
+    Number<T> a[4];
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j) read(2 * j, a[j]);
+    butterfly<4>(a);
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j) store(even.rows + j * kFftRow<T>, a[j]);
+    even.settle();
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j) read(2 * j + 1, a[j]);
+    butterfly<4>(a);
+    a[1] = {(a[1].re + a[1].im) * kRoot, (a[1].im - a[1].re) * kRoot};
+    a[2] = a[2].times_minus_i();
+    a[3] = {(a[3].im - a[3].re) * kRoot, -((a[3].re + a[3].im) * kRoot)};
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j) {
+      Number<T> number;
+      load(even.rows + j * kFftRow<T>, number);
+      write(j, number + a[j]);
+      write(j + 4, number - a[j]);
+    }
   } else if constexpr (Radix == 16) {
-    constexpr T kRoot = static_cast<T>(0.707106781186547524400844362104849039L);
     constexpr T kCosine = static_cast<T>(0.923879532511286756128183189396788287L);
     constexpr T kSine = static_cast<T>(0.382683432365089771728459984030398866L);
-    for (int k = 0; k < 4; ++k) butterfly_4(a[k], a[k + 4], a[k + 8], a[k + 12]);
-    multiply(a[5], kCosine, -kSine);
-    a[6] = {(a[6].re + a[6].im) * kRoot, (a[6].im - a[6].re) * kRoot};
-    multiply(a[7], kSine, -kCosine);
-    a[9] = {(a[9].re + a[9].im) * kRoot, (a[9].im - a[9].re) * kRoot};
-    a[10] = a[10].times_minus_i();
-    a[11] = {(a[11].im - a[11].re) * kRoot, -((a[11].re + a[11].im) * kRoot)};
-    multiply(a[13], kSine, -kCosine);
-    a[14] = {(a[14].im - a[14].re) * kRoot, -((a[14].re + a[14].im) * kRoot)};
-    multiply(a[15], -kCosine, kSine);
-    for (int k = 0; k < 4; ++k) butterfly_4(a[4 * k], a[4 * k + 1], a[4 * k + 2], a[4 * k + 3]);
+    Halfway<16, T> columns;
+#pragma GCC unroll 4
     for (int k = 0; k < 4; ++k) {
-      for (int j = 0; j < k; ++j) std::swap(a[4 * k + j], a[4 * j + k]);
+      Number<T> a[4];
+#pragma GCC unroll 4
+      for (int j = 0; j < 4; ++j) read(k + 4 * j, a[j]);
+      butterfly<4>(a);
+      if (k == 1) {
+        multiply(a[1], kCosine, -kSine);
+        a[2] = {(a[2].re + a[2].im) * kRoot, (a[2].im - a[2].re) * kRoot};
+        multiply(a[3], kSine, -kCosine);
+      } else if (k == 2) {
+        a[1] = {(a[1].re + a[1].im) * kRoot, (a[1].im - a[1].re) * kRoot};
+        a[2] = a[2].times_minus_i();
+        a[3] = {(a[3].im - a[3].re) * kRoot, -((a[3].re + a[3].im) * kRoot)};
+      } else if (k == 3) {
+        multiply(a[1], kSine, -kCosine);
+        a[2] = {(a[2].im - a[2].re) * kRoot, -((a[2].re + a[2].im) * kRoot)};
+        multiply(a[3], -kCosine, kSine);
+      }
+#pragma GCC unroll 4
+      for (int j = 0; j < 4; ++j) store(columns.rows + (4 * j + k) * kFftRow<T>, a[j]);
+    }
+    columns.settle();
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; ++k) {
+      Number<T> a[4];
+#pragma GCC unroll 4
+      for (int j = 0; j < 4; ++j) load(columns.rows + (4 * k + j) * kFftRow<T>, a[j]);
+      butterfly<4>(a);
+#pragma GCC unroll 4
+      for (int j = 0; j < 4; ++j) write(k + 4 * j, a[j]);
     }
   } else {
-    static_assert(Radix == 8);
-    constexpr T kRoot = static_cast<T>(0.707106781186547524400844362104849039L);
-    butterfly_4(a[0], a[2], a[4], a[6]);
-    butterfly_4(a[1], a[3], a[5], a[7]);
-    const Number<T> odd1 = {(a[3].re + a[3].im) * kRoot, (a[3].im - a[3].re) * kRoot};
-    const Number<T> odd2 = a[5].times_minus_i();
-    const Number<T> odd3 = {(a[7].im - a[7].re) * kRoot, -((a[7].re + a[7].im) * kRoot)};
-    const Number<T> even0 = a[0], even1 = a[2], even2 = a[4], even3 = a[6], odd0 = a[1];
-    a[0] = even0 + odd0;
-    a[1] = even1 + odd1;
-    a[2] = even2 + odd2;
-    a[3] = even3 + odd3;
-    a[4] = even0 - odd0;
-    a[5] = even1 - odd1;
-    a[6] = even2 - odd2;
-    a[7] = even3 - odd3;
+    Number<T> a[Radix];
+#pragma GCC unroll 5
+    for (int j = 0; j < Radix; ++j) read(j, a[j]);
+    butterfly<Radix>(a);
+#pragma GCC unroll 5
+    for (int j = 0; j < Radix; ++j) write(j, a[j]);
   }
 }
 
@@ -139,13 +187,12 @@ UNIHAL_VECTORIZED void run_pass(int64_t parts, int64_t stride, const T* twiddles
   const int64_t step = kFftRow<T> * stride, distance = step * parts;
   for (int64_t part = 0; part < parts; ++part, twiddles += 2 * (Radix - 1), y += (Radix - 1) * step) {
     for (const T* const end = x + step; x < end; x += kFftRow<T>, y += kFftRow<T>) {
-      Number<T> a[Radix];
-      for (int j = 0; j < Radix; ++j) load(x + distance * j, a[j]);
-      butterfly<Radix>(a);
-      if (part > 0) {
-        for (int j = 1; j < Radix; ++j) multiply(a[j], twiddles[2 * j - 2], twiddles[2 * j - 1]);
-      }
-      for (int j = 0; j < Radix; ++j) store(y + step * j, a[j]);
+      transform_numbers<Radix, T>(
+          [=](int j, auto& number) UNIHAL_INLINE_LAMBDA { load(x + distance * j, number); },
+          [=](int j, auto number) UNIHAL_INLINE_LAMBDA {
+            if (j > 0 && part > 0) multiply(number, twiddles[2 * j - 2], twiddles[2 * j - 1]);
+            store(y + step * j, number);
+          });
     }
   }
 }
@@ -167,13 +214,12 @@ UNIHAL_VECTORIZED void run_first_parts(int64_t begin, int64_t count, const T* tw
   twiddles += 2 * (Radix - 1) * begin;
   y += Radix * kFftRow<T> * begin;
   for (int64_t part = begin; part < begin + count; ++part) {
-    Number<T> a[Radix];
-    for (int j = 0; j < Radix; ++j) load(tile + kDistance * j, a[j]);
-    butterfly<Radix>(a);
-    if (part > 0) {
-      for (int j = 1; j < Radix; ++j) multiply(a[j], twiddles[2 * j - 2], twiddles[2 * j - 1]);
-    }
-    for (int j = 0; j < Radix; ++j) store(y + kFftRow<T> * j, a[j]);
+    transform_numbers<Radix, T>(
+        [=](int j, auto& number) UNIHAL_INLINE_LAMBDA { load(tile + kDistance * j, number); },
+        [=](int j, auto number) UNIHAL_INLINE_LAMBDA {
+          if (j > 0 && part > 0) multiply(number, twiddles[2 * j - 2], twiddles[2 * j - 1]);
+          store(y + kFftRow<T> * j, number);
+        });
     tile += kFftRow<T>;
     twiddles += 2 * (Radix - 1);
     y += Radix * kFftRow<T>;
@@ -184,10 +230,11 @@ UNIHAL_VECTORIZED void run_first_parts(int64_t begin, int64_t count, const T* tw
 template <int Radix, typename T>
 UNIHAL_VECTORIZED void run_last_rows(int64_t count, int64_t distance, const T* x, T* tile) {
   for (int64_t row = 0; row < count; ++row, x += kFftRow<T>, tile += kFftRow<T>) {
-    Number<T> a[Radix];
-    for (int j = 0; j < Radix; ++j) load(x + distance * j, a[j]);
-    butterfly<Radix>(a);
-    for (int j = 0; j < Radix; ++j) store(tile + kTileRows<T> * kFftRow<T> * j, a[j]);
+    transform_numbers<Radix, T>(
+        [=](int j, auto& number) UNIHAL_INLINE_LAMBDA { load(x + distance * j, number); },
+        [=](int j, const auto& number) UNIHAL_INLINE_LAMBDA {
+          store(tile + kTileRows<T> * kFftRow<T> * j, number);
+        });
   }
 }
 
@@ -313,7 +360,7 @@ int64_t distance(int64_t lanes, const int64_t* offsets) {
 }
 
 // Of lines up to this length the next ones are asked for while a block is read or written, of longer ones what follows.
-constexpr int64_t kShortLine = 256;
+constexpr int64_t kShortLine = 64;
 
 // Rows of columns lie far from one another, where no processor looks ahead by itself.
 constexpr int64_t kAhead = 8;
