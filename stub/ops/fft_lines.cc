@@ -403,12 +403,25 @@ UNIHAL_VECTORIZED void store_columns(int64_t rows, int64_t rows_left, const T* f
   }
 }
 
-// What half of the lines have at a place: a square of vectors is as much as half of their lines of the cache.
-template <bool to_write, typename T>
-UNIHAL_INLINE void prefetch_lines(const T* place, const int64_t* offsets) {
-#pragma GCC unroll 4
-  for (int64_t i = 0; i < kWidth<T> / 2; ++i) __builtin_prefetch(place + offsets[i], to_write);
-}
+// Where lines are, in registers: written rows might be the offsets otherwise, for all that the compiler knows.
+template <typename T>
+struct LinePlaces {
+  static constexpr int64_t kLanes = kFftLanes<std::remove_const_t<T>>;
+  T* of[kLanes];
+
+  UNIHAL_INLINE LinePlaces(T* from, const int64_t* offsets) {
+#pragma GCC unroll 8
+    for (int64_t i = 0; i < kLanes; ++i) of[i] = from + offsets[i];
+  }
+
+  // Asks for what the lines have `ahead` of a row, where the second half of a line of the cache begins.
+  template <bool to_write>
+  UNIHAL_INLINE void prefetch(int64_t row, int64_t ahead) const {
+    if ((row & (kLanes / 2)) == 0) return;
+#pragma GCC unroll 8
+    for (int64_t i = 0; i < kLanes; ++i) __builtin_prefetch(of[i] + 2 * row + ahead, to_write);
+  }
+};
 
 // Complex numbers one after the other in each line: half a vector of one line's numbers is a column of real and imaginary
 // parts. `rows` is a multiple of four numbers of float, or two of double.
@@ -416,13 +429,14 @@ template <typename T>
 UNIHAL_VECTORIZED void load_lines(int64_t rows, const T* from, const int64_t* offsets, int64_t ahead, Parts<T> parts,
                                   T* to) {
   constexpr int64_t kSize = kWidth<T>, kHalf = kSize / 2;
+  const LinePlaces<const T> lines(from, offsets);
   for (int64_t row = 0; row < rows; row += kHalf) {
 #pragma GCC unroll 2
     for (int64_t half = 0; half < 2; ++half, to += kHalf / 2 * kFftRow<T>) {
-      const T* const place = from + 2 * row + half * kHalf;
+      const int64_t at = 2 * row + half * kHalf;
       Vector<T> v[kHalf];
 #pragma GCC unroll 4
-      for (int64_t i = 0; i < kHalf; ++i) load_halves(place + offsets[i], place + offsets[i + kHalf], v[i]);
+      for (int64_t i = 0; i < kHalf; ++i) load_halves(lines.of[i] + at, lines.of[i + kHalf] + at, v[i]);
       transpose_halves(v);
 #pragma GCC unroll 2
       for (int64_t i = 0; i < kHalf / 2; ++i) {
@@ -430,7 +444,7 @@ UNIHAL_VECTORIZED void load_lines(int64_t rows, const T* from, const int64_t* of
         *reinterpret_cast<Vector<T>*>(to + i * kFftRow<T> + parts.second) = v[2 * i + 1];
       }
     }
-    prefetch_lines<false>(from + 2 * row + ahead, offsets + (row & kHalf));
+    lines.template prefetch<false>(row, ahead);
   }
 }
 
@@ -439,6 +453,7 @@ template <typename T>
 UNIHAL_VECTORIZED void store_lines(int64_t rows, const T* from, Parts<T> parts, T first_factor, T second_factor, T* to,
                                    const int64_t* offsets, int64_t ahead) {
   constexpr int64_t kSize = kWidth<T>;
+  const LinePlaces<T> lines(to, offsets);
   for (int64_t row = 0; row < rows; row += kSize / 2, from += kSize / 2 * kFftRow<T>) {
     Vector<T> v[kSize];
 #pragma GCC unroll 4
@@ -448,8 +463,8 @@ UNIHAL_VECTORIZED void store_lines(int64_t rows, const T* from, Parts<T> parts, 
     }
     transpose(v);
 #pragma GCC unroll 8
-    for (int64_t i = 0; i < kSize; ++i) *reinterpret_cast<Loose<T>*>(to + offsets[i] + 2 * row) = v[i];
-    prefetch_lines<true>(to + 2 * row + ahead, offsets + (row & (kSize / 2)));
+    for (int64_t i = 0; i < kSize; ++i) *reinterpret_cast<Loose<T>*>(lines.of[i] + 2 * row) = v[i];
+    lines.template prefetch<true>(row, ahead);
   }
 }
 
