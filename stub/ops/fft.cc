@@ -112,10 +112,10 @@ UNIHAL_VECTORIZED void unpack_rows(int64_t m, const T* roots, T* rows) {
 
 template <typename T>
 UNIHAL_VECTORIZED void pack_rows(int64_t m, const T* roots, T* rows) {
-  change_pairs_of_rows(
-      m, rows, [=](int64_t k, auto& im_low, auto& re_low, auto& im_high, auto& re_high) UNIHAL_INLINE_LAMBDA {
-        pack_pair(roots[2 * k], roots[2 * k + 1], re_low, im_low, re_high, im_high);
-      });
+  change_pairs_of_rows(m, rows,
+                       [=](int64_t k, auto& im_low, auto& re_low, auto& im_high, auto& re_high) UNIHAL_INLINE_LAMBDA {
+                         pack_pair(roots[2 * k], roots[2 * k + 1], re_low, im_low, re_high, im_high);
+                       });
 }
 
 template <typename T>

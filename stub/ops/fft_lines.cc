@@ -98,8 +98,8 @@ UNIHAL_INLINE void butterfly(Number<T>* a) {
   }
 }
 
-// Where the first half of a large butterfly leaves its numbers: more than the registers hold are better stored once, and
-// here, than wherever the compiler finds that it has none left.
+// Where the first half of a large butterfly leaves its numbers: more than the registers hold are better stored once,
+// and here, than wherever the compiler finds that it has none left.
 template <int Radix, typename T>
 struct Halfway {
   alignas(32) T rows[Radix * kFftRow<T>];
@@ -187,12 +187,11 @@ UNIHAL_VECTORIZED void run_pass(int64_t parts, int64_t stride, const T* twiddles
   const int64_t step = kFftRow<T> * stride, distance = step * parts;
   for (int64_t part = 0; part < parts; ++part, twiddles += 2 * (Radix - 1), y += (Radix - 1) * step) {
     for (const T* const end = x + step; x < end; x += kFftRow<T>, y += kFftRow<T>) {
-      transform_numbers<Radix, T>(
-          [=](int j, auto& number) UNIHAL_INLINE_LAMBDA { load(x + distance * j, number); },
-          [=](int j, auto number) UNIHAL_INLINE_LAMBDA {
-            if (j > 0 && part > 0) multiply(number, twiddles[2 * j - 2], twiddles[2 * j - 1]);
-            store(y + step * j, number);
-          });
+      transform_numbers<Radix, T>([=](int j, auto& number) UNIHAL_INLINE_LAMBDA { load(x + distance * j, number); },
+                                  [=](int j, auto number) UNIHAL_INLINE_LAMBDA {
+                                    if (j > 0 && part > 0) multiply(number, twiddles[2 * j - 2], twiddles[2 * j - 1]);
+                                    store(y + step * j, number);
+                                  });
     }
   }
 }
@@ -214,12 +213,11 @@ UNIHAL_VECTORIZED void run_first_parts(int64_t begin, int64_t count, const T* tw
   twiddles += 2 * (Radix - 1) * begin;
   y += Radix * kFftRow<T> * begin;
   for (int64_t part = begin; part < begin + count; ++part) {
-    transform_numbers<Radix, T>(
-        [=](int j, auto& number) UNIHAL_INLINE_LAMBDA { load(tile + kDistance * j, number); },
-        [=](int j, auto number) UNIHAL_INLINE_LAMBDA {
-          if (j > 0 && part > 0) multiply(number, twiddles[2 * j - 2], twiddles[2 * j - 1]);
-          store(y + kFftRow<T> * j, number);
-        });
+    transform_numbers<Radix, T>([=](int j, auto& number) UNIHAL_INLINE_LAMBDA { load(tile + kDistance * j, number); },
+                                [=](int j, auto number) UNIHAL_INLINE_LAMBDA {
+                                  if (j > 0 && part > 0) multiply(number, twiddles[2 * j - 2], twiddles[2 * j - 1]);
+                                  store(y + kFftRow<T> * j, number);
+                                });
     tile += kFftRow<T>;
     twiddles += 2 * (Radix - 1);
     y += Radix * kFftRow<T>;
@@ -230,11 +228,9 @@ UNIHAL_VECTORIZED void run_first_parts(int64_t begin, int64_t count, const T* tw
 template <int Radix, typename T>
 UNIHAL_VECTORIZED void run_last_rows(int64_t count, int64_t distance, const T* x, T* tile) {
   for (int64_t row = 0; row < count; ++row, x += kFftRow<T>, tile += kFftRow<T>) {
-    transform_numbers<Radix, T>(
-        [=](int j, auto& number) UNIHAL_INLINE_LAMBDA { load(x + distance * j, number); },
-        [=](int j, const auto& number) UNIHAL_INLINE_LAMBDA {
-          store(tile + kTileRows<T> * kFftRow<T> * j, number);
-        });
+    transform_numbers<Radix, T>([=](int j, auto& number) UNIHAL_INLINE_LAMBDA { load(x + distance * j, number); },
+                                [=](int j, const auto& number)
+                                    UNIHAL_INLINE_LAMBDA { store(tile + kTileRows<T> * kFftRow<T> * j, number); });
   }
 }
 
@@ -372,8 +368,7 @@ UNIHAL_INLINE void prefetch_columns(const T* row) {
   }
 }
 
-// Whether imaginary parts are the first of each number is a constant of the loops: `parts` says where the parts of a row
-// are.
+// Where a row has the parts that come first and second in each number of a line: inverse transforms exchange them.
 template <typename T>
 struct Parts {
   int64_t first, second;
@@ -423,8 +418,8 @@ struct LinePlaces {
   }
 };
 
-// Complex numbers one after the other in each line: half a vector of one line's numbers is a column of real and imaginary
-// parts. `rows` is a multiple of four numbers of float, or two of double.
+// Complex numbers one after the other in each line: half a vector of one line's numbers is a column of real and
+// imaginary parts. `rows` is a multiple of four numbers of float, or two of double.
 template <typename T>
 UNIHAL_VECTORIZED void load_lines(int64_t rows, const T* from, const int64_t* offsets, int64_t ahead, Parts<T> parts,
                                   T* to) {
@@ -494,8 +489,8 @@ UNIHAL_VECTORIZED void store_part(int64_t rows, int64_t lanes, const T* from, T 
 // -- factors
 // ------------------------------------------------------------------------------------------------------------
 
-// The radices of a length, with the largest butterflies; none if a prime factor is too large for one. First and last are
-// radices with a butterfly of their own, if there are any: these passes go to and from lines.
+// The radices of a length, with the largest butterflies; none if a prime factor is too large for one. First and last
+// are radices with a butterfly of their own, if there are any: these passes go to and from lines.
 std::vector<int> radices_of(int64_t n) {
   std::vector<int> radices, others;
   int twos = 0;
@@ -864,8 +859,8 @@ bool FftLongPlan<T>::run_rows(T* matrix, const FftSignal<T>& target, T re_factor
         to[lane] = (first + lane) * target.stride;
       }
       const FftLines<T> results({target.re, target.im, n1 * target.stride}, n2, lanes, to);
-      rows_->run(FftLines<T>(fft_packed(matrix), n2, lanes, from), results, re_factor, im_factor,
-                 buffer, buffer + size);
+      rows_->run(FftLines<T>(fft_packed(matrix), n2, lanes, from), results, re_factor, im_factor, buffer,
+                 buffer + size);
     }
   });
   return complete;

@@ -481,8 +481,8 @@ class Reducer {
     combine(to, group);
   }
 
-  // Rows by index of segments whose ends are known, which are looked up many at a time. `zeros` is room for what stands for
-  // rows that do not exist.
+  // Rows by index of segments whose ends are known, which are looked up many at a time. `zeros` is room for what stands
+  // for rows that do not exist.
   void accumulate_looked_up(const Accumulators<T>& to, int64_t begin, int64_t end, int64_t first, int64_t last,
                             T* zeros) {
     const IndexReader offset_at(problem_.ids);

@@ -552,7 +552,7 @@ def test_fourier_transforms(put: Put, random: np.random.Generator, norm: str) ->
 def test_fourier_transforms_of_lines_side_by_side(
     put: Put, random: np.random.Generator, dtype: str, length: int
 ) -> None:
-    # Eight and five lines, whose numbers are neighbours or columns: every radix as the first, a middle and the last one.
+    # Eight and five lines, whose numbers are neighbours or columns: radices as the first, a middle and the last one.
     x = (random.standard_normal((13, length)) + 1j * random.standard_normal((13, length))).astype(dtype)
     tolerance = 2e-6 if dtype == "complex64" else 1e-14
     for lines, axis in ((x, 1), (np.ascontiguousarray(x.T), 0)):
