@@ -19,7 +19,7 @@
 namespace unihal::stub {
 namespace {
 
-// Blocks of lines of more rows than these, in four planes of half a line of the cache each, leave the second-level
+// Blocks of lines of more rows than these, in two buffers of a line of the cache each, leave the second-level
 // cache.
 constexpr int64_t kLargestBlock = 4096;
 // Shorter lines are not worth two steps each, however few they are.
@@ -89,38 +89,33 @@ UNIHAL_INLINE void pack_pair(T root_re, T root_im, V& re_low, V& im_low, V& re_h
 
 // Calls change(k, re_low, im_low, re_high, im_high) for the pairs k and m - k of each lane, which it reads and writes.
 template <typename T, class Change>
-UNIHAL_INLINE void change_pairs_of_rows(int64_t m, FftRows<T> rows, const Change& change) {
-  constexpr int64_t kLanes = kFftLanes<T>;
+UNIHAL_INLINE void change_pairs_of_rows(int64_t m, T* rows, const Change& change) {
   for (int64_t k = 0; 2 * k <= m; ++k) {
-    for (int64_t lane = 0; lane < kLanes; lane += kWidth<T>) {
-      const int64_t low = k * kLanes + lane, high = (m - k) * kLanes + lane;
-      auto *re_low = reinterpret_cast<Vector<T>*>(rows.re + low), *im_low = reinterpret_cast<Vector<T>*>(rows.im + low);
-      auto *re_high = reinterpret_cast<Vector<T>*>(rows.re + high),
-           *im_high = reinterpret_cast<Vector<T>*>(rows.im + high);
-      Vector<T> numbers[4] = {*re_low, *im_low, *re_high, *im_high};
-      change(k, numbers[0], numbers[1], numbers[2], numbers[3]);
-      *re_low = numbers[0];
-      *im_low = numbers[1];
-      *re_high = numbers[2];
-      *im_high = numbers[3];
-    }
+    auto* const low = reinterpret_cast<Vector<T>*>(rows + k * kFftRow<T>);
+    auto* const high = reinterpret_cast<Vector<T>*>(rows + (m - k) * kFftRow<T>);
+    Vector<T> numbers[4] = {low[0], low[1], high[0], high[1]};
+    change(k, numbers[0], numbers[1], numbers[2], numbers[3]);
+    low[0] = numbers[0];
+    low[1] = numbers[1];
+    high[0] = numbers[2];
+    high[1] = numbers[3];
   }
 }
 
 template <typename T>
-UNIHAL_VECTORIZED void unpack_rows(int64_t m, const T* roots, FftRows<T> rows) {
-  std::copy_n(rows.re, kFftLanes<T>, rows.re + m * kFftLanes<T>);
-  std::copy_n(rows.im, kFftLanes<T>, rows.im + m * kFftLanes<T>);
+UNIHAL_VECTORIZED void unpack_rows(int64_t m, const T* roots, T* rows) {
+  std::copy_n(rows, kFftRow<T>, rows + m * kFftRow<T>);
   change_pairs_of_rows(m, rows, [=](int64_t k, auto&... pair) UNIHAL_INLINE_LAMBDA {
     unpack_pair(roots[2 * k], roots[2 * k + 1], pair...);
   });
 }
 
 template <typename T>
-UNIHAL_VECTORIZED void pack_rows(int64_t m, const T* roots, FftRows<T> rows) {
-  change_pairs_of_rows(m, rows, [=](int64_t k, auto&... pair) UNIHAL_INLINE_LAMBDA {
-    pack_pair(roots[2 * k], roots[2 * k + 1], pair...);
-  });
+UNIHAL_VECTORIZED void pack_rows(int64_t m, const T* roots, T* rows) {
+  change_pairs_of_rows(m, rows,
+                       [=](int64_t k, auto& im_low, auto& re_low, auto& im_high, auto& re_high) UNIHAL_INLINE_LAMBDA {
+                         pack_pair(roots[2 * k], roots[2 * k + 1], re_low, im_low, re_high, im_high);
+                       });
 }
 
 template <typename T>
@@ -196,46 +191,52 @@ struct Block {
 };
 
 template <typename T>
-void complex_block(const AxisTask& task, const Plan<T>& plan, const Block& block, FftRows<T> rows, FftRows<T> other) {
+void complex_block(const AxisTask& task, const Plan<T>& plan, const Block& block, T* rows, T* other) {
   const FftSignal<T> source = signal_of<T>(*task.from, task.axis), target = signal_of<T>(*task.to, task.axis);
   const T scale = static_cast<T>(task.scale);
-  load_fft_rows(task.length, block.lanes, task.inverse ? source.exchanged() : source, block.from, rows);
-  rows = plan.lines->run(rows, other);
-  store_fft_rows(task.length, block.lanes, rows, task.inverse ? target.exchanged() : target, block.to, scale, scale);
+  const FftLines<T> from(task.inverse ? source.exchanged() : source, task.length, block.lanes, block.from);
+  const FftLines<T> to(task.inverse ? target.exchanged() : target, task.length, block.lanes, block.to);
+  plan.lines->run(from, to, scale, scale, rows, other);
 }
 
 template <typename T>
-void block_from_real(const AxisTask& task, const Plan<T>& plan, const Block& block, FftRows<T> rows, FftRows<T> other) {
+void block_from_real(const AxisTask& task, const Plan<T>& plan, const Block& block, T* rows, T* other) {
   const FftSignal<T> source = signal_of<T>(*task.from, task.axis), target = signal_of<T>(*task.to, task.axis);
   const int64_t n = task.complex_length();
-  load_fft_rows(n, block.lanes, task.halved() ? in_pairs(source) : source, block.from, rows);
-  rows = plan.lines->run(rows, other);
+  rows = plan.lines->load_and_run({task.halved() ? in_pairs(source) : source, n, block.lanes, block.from}, rows, other);
   if (task.halved()) unpack_rows(n, plan.roots.data(), rows);
   const T scale = static_cast<T>(task.halved() ? task.scale / 2 : task.scale);
-  store_fft_rows(task.frequencies(), block.lanes, rows, target, block.to, scale, task.inverse ? -scale : scale);
+  const FftLines<T> to(target, task.frequencies(), block.lanes, block.to);
+  to.store(0, task.frequencies(), rows, scale, task.inverse ? -scale : scale);
 }
 
-// The forward transform of half a spectrum is the inverse one of its conjugate.
+// The forward transform of half a spectrum is the inverse one of its conjugate. Rows have their parts exchanged.
 template <typename T>
-void block_to_real(const AxisTask& task, const Plan<T>& plan, const Block& block, FftRows<T> rows, FftRows<T> other) {
-  constexpr int64_t kLanes = kFftLanes<T>;
+void block_to_real(const AxisTask& task, const Plan<T>& plan, const Block& block, T* rows, T* other) {
+  constexpr int64_t kLanes = kFftLanes<T>, kRow = kFftRow<T>;
   const FftSignal<T> source = signal_of<T>(*task.from, task.axis), target = signal_of<T>(*task.to, task.axis);
   const int64_t n = task.complex_length(), count = task.frequencies();
-  load_fft_rows(count, block.lanes, source, block.from, rows);
-  std::fill_n(rows.im, kLanes, T(0));
-  if (!task.inverse) std::transform(rows.im, rows.im + count * kLanes, rows.im, std::negate<T>());
+  FftLines<T>(source.exchanged(), count, block.lanes, block.from).load(0, count, rows);
+  std::fill_n(rows, kLanes, T(0));
+  if (!task.inverse) {
+    for (int64_t k = 1; k < count; ++k) {
+      std::transform(rows + k * kRow, rows + k * kRow + kLanes, rows + k * kRow, std::negate<T>());
+    }
+  }
   if (task.halved()) {
-    std::fill_n(rows.im + n * kLanes, kLanes, T(0));
+    std::fill_n(rows + n * kRow, kLanes, T(0));
     pack_rows(n, plan.roots.data(), rows);
   } else {
     for (int64_t k = 1; k < count; ++k) {
-      std::copy_n(rows.re + k * kLanes, kLanes, rows.re + (n - k) * kLanes);
-      std::transform(rows.im + k * kLanes, rows.im + (k + 1) * kLanes, rows.im + (n - k) * kLanes, std::negate<T>());
+      const T* const low = rows + k * kRow;
+      T* const high = rows + (n - k) * kRow;
+      std::transform(low, low + kLanes, high, std::negate<T>());
+      std::copy_n(low + kLanes, kLanes, high + kLanes);
     }
   }
-  rows = plan.lines->run(rows.exchanged(), other.exchanged()).exchanged();
+  const FftSignal<T> results = task.halved() ? in_pairs(target) : target;
   const T scale = static_cast<T>(task.scale);
-  store_fft_rows(n, block.lanes, rows, task.halved() ? in_pairs(target) : target, block.to, scale, scale);
+  plan.lines->run_and_store(rows, other, {results.exchanged(), n, block.lanes, block.to}, scale, scale);
 }
 
 // -- one line at a time
@@ -321,15 +322,14 @@ uhal_status transform_axis(const AxisTask& task) {
       }
     });
   } else {
-    const int64_t plane = fft_plane<T>(std::max(rows, task.frequencies()) + 1);
+    const int64_t size = fft_buffer<T>(std::max(rows, task.frequencies()) + 1);
     parallel_for((space.count + kLanes - 1) / kLanes, kWork * rows * kLanes, [&](int64_t begin, int64_t end) {
       ScratchFrame frame;
-      T* buffer = frame.take<T>(static_cast<size_t>(4 * plane));
+      T* buffer = frame.take<T>(static_cast<size_t>(2 * size));
       if (buffer == nullptr) {
         complete = false;
         return;
       }
-      const FftRows<T> first = {buffer, buffer + plane}, second = {buffer + 2 * plane, buffer + 3 * plane};
       Cursor cursor(space, begin * kLanes);
       for (int64_t i = begin; i < end; ++i) {
         int64_t from_offsets[kLanes], to_offsets[kLanes];
@@ -338,9 +338,9 @@ uhal_status transform_axis(const AxisTask& task) {
           from_offsets[lane] = from_parts * cursor.offset(0);
           to_offsets[lane] = to_parts * cursor.offset(1);
         }
-        if (task.form == FftForm::kComplex) complex_block(task, plan, block, first, second);
-        if (task.form == FftForm::kFromReal) block_from_real(task, plan, block, first, second);
-        if (task.form == FftForm::kToReal) block_to_real(task, plan, block, first, second);
+        if (task.form == FftForm::kComplex) complex_block(task, plan, block, buffer, buffer + size);
+        if (task.form == FftForm::kFromReal) block_from_real(task, plan, block, buffer, buffer + size);
+        if (task.form == FftForm::kToReal) block_to_real(task, plan, block, buffer, buffer + size);
       }
     });
   }

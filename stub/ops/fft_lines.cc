@@ -30,15 +30,15 @@ struct Number {
 };
 
 template <typename T>
-UNIHAL_INLINE void load(const FftRows<T>& rows, int64_t at, Number<T>& number) {
-  number.re = *reinterpret_cast<const Vector<T>*>(rows.re + at);
-  number.im = *reinterpret_cast<const Vector<T>*>(rows.im + at);
+UNIHAL_INLINE void load(const T* row, Number<T>& number) {
+  number.re = *reinterpret_cast<const Vector<T>*>(row);
+  number.im = *reinterpret_cast<const Vector<T>*>(row + kFftLanes<T>);
 }
 
 template <typename T>
-UNIHAL_INLINE void store(const FftRows<T>& rows, int64_t at, const Number<T>& number) {
-  *reinterpret_cast<Vector<T>*>(rows.re + at) = number.re;
-  *reinterpret_cast<Vector<T>*>(rows.im + at) = number.im;
+UNIHAL_INLINE void store(T* row, const Number<T>& number) {
+  *reinterpret_cast<Vector<T>*>(row) = number.re;
+  *reinterpret_cast<Vector<T>*>(row + kFftLanes<T>) = number.im;
 }
 
 template <typename T>
@@ -73,8 +73,6 @@ UNIHAL_INLINE void butterfly(Number<T>* a) {
     a[0] = a[0] + sum;
     a[1] = middle + turned;
     a[2] = middle - turned;
-  } else if constexpr (Radix == 4) {
-    butterfly_4(a[0], a[1], a[2], a[3]);
   } else if constexpr (Radix == 5) {
     constexpr T kCosine1 = static_cast<T>(0.309016994374947424102293417182819059L);
     constexpr T kCosine2 = static_cast<T>(-0.809016994374947424102293417182819059L);
@@ -95,64 +93,190 @@ UNIHAL_INLINE void butterfly(Number<T>* a) {
     a[3] = middle2 - turned2;
     a[4] = middle1 - turned1;
   } else {
-    static_assert(Radix == 8);
-    constexpr T kRoot = static_cast<T>(0.707106781186547524400844362104849039L);
-    butterfly_4(a[0], a[2], a[4], a[6]);
-    butterfly_4(a[1], a[3], a[5], a[7]);
-    const Number<T> odd1 = {(a[3].re + a[3].im) * kRoot, (a[3].im - a[3].re) * kRoot};
-    const Number<T> odd2 = a[5].times_minus_i();
-    const Number<T> odd3 = {(a[7].im - a[7].re) * kRoot, -((a[7].re + a[7].im) * kRoot)};
-    const Number<T> even0 = a[0], even1 = a[2], even2 = a[4], even3 = a[6], odd0 = a[1];
-    a[0] = even0 + odd0;
-    a[1] = even1 + odd1;
-    a[2] = even2 + odd2;
-    a[3] = even3 + odd3;
-    a[4] = even0 - odd0;
-    a[5] = even1 - odd1;
-    a[6] = even2 - odd2;
-    a[7] = even3 - odd3;
+    static_assert(Radix == 4);
+    butterfly_4(a[0], a[1], a[2], a[3]);
   }
 }
 
-// One pass of Stockham's form: transforms of length radix * parts become transforms of length `parts`, of `stride`
-// elements side by side.
+// Where the first half of a large butterfly leaves its numbers: more than the registers hold are better stored once,
+// and here, than wherever the compiler finds that it has none left.
 template <int Radix, typename T>
-UNIHAL_VECTORIZED void run_pass(int64_t parts, int64_t stride, const T* twiddles, FftRows<T> x, FftRows<T> y) {
-  for (int64_t part = 0; part < parts; ++part) {
-    T factors[2 * (Radix - 1)];
-    std::copy_n(twiddles + 2 * (Radix - 1) * part, 2 * (Radix - 1), factors);
-    for (int64_t lane = 0; lane < stride; lane += kWidth<T>) {
-      Number<T> a[Radix];
-      for (int j = 0; j < Radix; ++j) load(x, lane + stride * (part + parts * j), a[j]);
-      butterfly<Radix>(a);
-      if (part > 0) {
-        for (int j = 1; j < Radix; ++j) multiply(a[j], factors[2 * j - 2], factors[2 * j - 1]);
+struct Halfway {
+  alignas(32) T rows[Radix * kFftRow<T>];
+
+  // What was put here is in memory, and what is read from now on is read from there.
+  UNIHAL_INLINE void settle() { asm volatile("" : : "r"(rows) : "memory"); }
+};
+
+// The numbers that read(j, number) gives, transformed, to write(j, number).
+template <int Radix, typename T, class Read, class Write>
+UNIHAL_INLINE void transform_numbers(const Read& read, const Write& write) {
+  constexpr T kRoot = static_cast<T>(0.707106781186547524400844362104849039L);
+  if constexpr (Radix == 8) {
+    Halfway<4, T> even;
+    Number<T> a[4];
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j) read(2 * j, a[j]);
+    butterfly<4>(a);
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j) store(even.rows + j * kFftRow<T>, a[j]);
+    even.settle();
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j) read(2 * j + 1, a[j]);
+    butterfly<4>(a);
+    a[1] = {(a[1].re + a[1].im) * kRoot, (a[1].im - a[1].re) * kRoot};
+    a[2] = a[2].times_minus_i();
+    a[3] = {(a[3].im - a[3].re) * kRoot, -((a[3].re + a[3].im) * kRoot)};
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j) {
+      Number<T> number;
+      load(even.rows + j * kFftRow<T>, number);
+      write(j, number + a[j]);
+      write(j + 4, number - a[j]);
+    }
+  } else if constexpr (Radix == 16) {
+    constexpr T kCosine = static_cast<T>(0.923879532511286756128183189396788287L);
+    constexpr T kSine = static_cast<T>(0.382683432365089771728459984030398866L);
+    Halfway<16, T> columns;
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; ++k) {
+      Number<T> a[4];
+#pragma GCC unroll 4
+      for (int j = 0; j < 4; ++j) read(k + 4 * j, a[j]);
+      butterfly<4>(a);
+      if (k == 1) {
+        multiply(a[1], kCosine, -kSine);
+        a[2] = {(a[2].re + a[2].im) * kRoot, (a[2].im - a[2].re) * kRoot};
+        multiply(a[3], kSine, -kCosine);
+      } else if (k == 2) {
+        a[1] = {(a[1].re + a[1].im) * kRoot, (a[1].im - a[1].re) * kRoot};
+        a[2] = a[2].times_minus_i();
+        a[3] = {(a[3].im - a[3].re) * kRoot, -((a[3].re + a[3].im) * kRoot)};
+      } else if (k == 3) {
+        multiply(a[1], kSine, -kCosine);
+        a[2] = {(a[2].im - a[2].re) * kRoot, -((a[2].re + a[2].im) * kRoot)};
+        multiply(a[3], -kCosine, kSine);
       }
-      for (int j = 0; j < Radix; ++j) store(y, lane + stride * (Radix * part + j), a[j]);
+#pragma GCC unroll 4
+      for (int j = 0; j < 4; ++j) store(columns.rows + (4 * j + k) * kFftRow<T>, a[j]);
+    }
+    columns.settle();
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; ++k) {
+      Number<T> a[4];
+#pragma GCC unroll 4
+      for (int j = 0; j < 4; ++j) load(columns.rows + (4 * k + j) * kFftRow<T>, a[j]);
+      butterfly<4>(a);
+#pragma GCC unroll 4
+      for (int j = 0; j < 4; ++j) write(k + 4 * j, a[j]);
+    }
+  } else {
+    Number<T> a[Radix];
+#pragma GCC unroll 5
+    for (int j = 0; j < Radix; ++j) read(j, a[j]);
+    butterfly<Radix>(a);
+#pragma GCC unroll 5
+    for (int j = 0; j < Radix; ++j) write(j, a[j]);
+  }
+}
+
+// One pass of Stockham's form: transforms of length radix * parts become transforms of length `parts`, of `stride` rows
+// side by side.
+template <int Radix, typename T>
+UNIHAL_VECTORIZED void run_pass(int64_t parts, int64_t stride, const T* twiddles, const T* x, T* y) {
+  const int64_t step = kFftRow<T> * stride, distance = step * parts;
+  for (int64_t part = 0; part < parts; ++part, twiddles += 2 * (Radix - 1), y += (Radix - 1) * step) {
+    for (const T* const end = x + step; x < end; x += kFftRow<T>, y += kFftRow<T>) {
+      transform_numbers<Radix, T>([=](int j, auto& number) UNIHAL_INLINE_LAMBDA { load(x + distance * j, number); },
+                                  [=](int j, auto number) UNIHAL_INLINE_LAMBDA {
+                                    if (j > 0 && part > 0) multiply(number, twiddles[2 * j - 2], twiddles[2 * j - 1]);
+                                    store(y + step * j, number);
+                                  });
     }
   }
 }
 
+// Rows on their way between lines and a pass: of each of its numbers what a line has in one line of the cache.
+template <typename T>
+inline constexpr int64_t kTileRows = 64 / (2 * static_cast<int64_t>(sizeof(T)));
+template <typename T>
+struct alignas(64) FftTile {
+  T rows[16 * kTileRows<T> * kFftRow<T>];
+
+  T* of(int number) { return rows + number * kTileRows<T> * kFftRow<T>; }
+};
+
+// Parts `begin` to begin + count of the first pass, whose rows have none at their sides.
+template <int Radix, typename T>
+UNIHAL_VECTORIZED void run_first_parts(int64_t begin, int64_t count, const T* twiddles, const T* tile, T* y) {
+  constexpr int64_t kDistance = kTileRows<T> * kFftRow<T>;
+  twiddles += 2 * (Radix - 1) * begin;
+  y += Radix * kFftRow<T> * begin;
+  for (int64_t part = begin; part < begin + count; ++part) {
+    transform_numbers<Radix, T>([=](int j, auto& number) UNIHAL_INLINE_LAMBDA { load(tile + kDistance * j, number); },
+                                [=](int j, auto number) UNIHAL_INLINE_LAMBDA {
+                                  if (j > 0 && part > 0) multiply(number, twiddles[2 * j - 2], twiddles[2 * j - 1]);
+                                  store(y + kFftRow<T> * j, number);
+                                });
+    tile += kFftRow<T>;
+    twiddles += 2 * (Radix - 1);
+    y += Radix * kFftRow<T>;
+  }
+}
+
+// So many rows of the last pass, which has one part; those of its numbers are `distance` elements apart.
+template <int Radix, typename T>
+UNIHAL_VECTORIZED void run_last_rows(int64_t count, int64_t distance, const T* x, T* tile) {
+  for (int64_t row = 0; row < count; ++row, x += kFftRow<T>, tile += kFftRow<T>) {
+    transform_numbers<Radix, T>([=](int j, auto& number) UNIHAL_INLINE_LAMBDA { load(x + distance * j, number); },
+                                [=](int j, const auto& number)
+                                    UNIHAL_INLINE_LAMBDA { store(tile + kTileRows<T> * kFftRow<T> * j, number); });
+  }
+}
+
+// Calls run(constant) with the radix as a constant, for one that has a butterfly.
+template <class Run>
+void with_radix(int radix, const Run& run) {
+  switch (radix) {
+    case 2:
+      return run(std::integral_constant<int, 2>());
+    case 3:
+      return run(std::integral_constant<int, 3>());
+    case 4:
+      return run(std::integral_constant<int, 4>());
+    case 5:
+      return run(std::integral_constant<int, 5>());
+    case 8:
+      return run(std::integral_constant<int, 8>());
+    default:
+      return run(std::integral_constant<int, 16>());
+  }
+}
+
+bool has_butterfly(int radix) { return radix <= 5 || radix == 8 || radix == 16; }
+
 // The same for any odd radix: pairs of elements share their cosines and sines.
 template <typename T>
 UNIHAL_VECTORIZED void run_odd_pass(int radix, int64_t parts, int64_t stride, const T* twiddles, const T* coefficients,
-                                    FftRows<T> x, FftRows<T> y) {
+                                    const T* x, T* y) {
   const int half = (radix - 1) / 2;
   for (int64_t part = 0; part < parts; ++part) {
     const T* factors = twiddles + 2 * (radix - 1) * part;
-    for (int64_t lane = 0; lane < stride; lane += kWidth<T>) {
+    for (int64_t row = 0; row < stride; ++row) {
+      const T* const from = x + kFftRow<T> * (row + stride * part);
+      T* const to = y + kFftRow<T> * (row + stride * radix * part);
       Number<T> first, total, sums[kLargestRadix / 2], differences[kLargestRadix / 2];
-      load(x, lane + stride * part, first);
+      load(from, first);
       total = first;
       for (int j = 1; j <= half; ++j) {
         Number<T> low, high;
-        load(x, lane + stride * (part + parts * j), low);
-        load(x, lane + stride * (part + parts * (radix - j)), high);
+        load(from + kFftRow<T> * stride * parts * j, low);
+        load(from + kFftRow<T> * stride * parts * (radix - j), high);
         sums[j - 1] = low + high;
         differences[j - 1] = low - high;
         total = total + sums[j - 1];
       }
-      store(y, lane + stride * radix * part, total);
+      store(to, total);
       for (int k = 1; k <= half; ++k) {
         Number<T> middle = first;
         Number<T> turned = {first.re - first.re, first.im - first.im};
@@ -166,8 +290,8 @@ UNIHAL_VECTORIZED void run_odd_pass(int radix, int64_t parts, int64_t stride, co
         Number<T> low = middle + turned, high = middle - turned;
         multiply(low, factors[2 * k - 2], factors[2 * k - 1]);
         multiply(high, factors[2 * (radix - k) - 2], factors[2 * (radix - k) - 1]);
-        store(y, lane + stride * (radix * part + k), low);
-        store(y, lane + stride * (radix * part + radix - k), high);
+        store(to + kFftRow<T> * stride * k, low);
+        store(to + kFftRow<T> * stride * (radix - k), high);
       }
     }
   }
@@ -175,34 +299,37 @@ UNIHAL_VECTORIZED void run_odd_pass(int radix, int64_t parts, int64_t stride, co
 
 // Multiplies rows by one complex number each. Rows from `count` to `rows` become zero.
 template <typename T>
-UNIHAL_VECTORIZED void multiply_rows(int64_t count, int64_t rows, const T* factors, FftRows<T> x) {
-  constexpr int64_t kLanes = kFftLanes<T>;
+UNIHAL_VECTORIZED void multiply_rows(int64_t count, int64_t rows, const T* factors, T* x) {
   for (int64_t row = 0; row < count; ++row) {
-    for (int64_t lane = 0; lane < kLanes; lane += kWidth<T>) {
-      Number<T> number;
-      load(x, row * kLanes + lane, number);
-      multiply(number, factors[2 * row], factors[2 * row + 1]);
-      store(x, row * kLanes + lane, number);
-    }
+    Number<T> number;
+    load(x + row * kFftRow<T>, number);
+    multiply(number, factors[2 * row], factors[2 * row + 1]);
+    store(x + row * kFftRow<T>, number);
   }
-  std::fill(x.re + count * kLanes, x.re + rows * kLanes, T(0));
-  std::fill(x.im + count * kLanes, x.im + rows * kLanes, T(0));
+  std::fill(x + count * kFftRow<T>, x + rows * kFftRow<T>, T(0));
+}
+
+// Exchanges the parts of all numbers: between two transforms, so that the second is the inverse one.
+template <typename T>
+UNIHAL_VECTORIZED void exchange_parts(int64_t rows, T* x) {
+  for (int64_t row = 0; row < rows; ++row) {
+    Number<T> number;
+    load(x + row * kFftRow<T>, number);
+    store(x + row * kFftRow<T>, {number.im, number.re});
+  }
 }
 
 // Multiplies lane l of row k by start[k] * lanes[k][l]: twiddles of a matrix' columns.
 template <typename T>
-UNIHAL_VECTORIZED void multiply_columns(int64_t rows, const T* starts, const T* lanes, FftRows<T> x) {
-  constexpr int64_t kLanes = kFftLanes<T>;
+UNIHAL_VECTORIZED void multiply_columns(int64_t rows, const T* starts, const T* lanes, T* x) {
   for (int64_t row = 0; row < rows; ++row) {
-    for (int64_t lane = 0; lane < kLanes; lane += kWidth<T>) {
-      Number<T> factor, number;
-      load(FftRows<T>{const_cast<T*>(lanes), const_cast<T*>(lanes) + kLanes}, 2 * row * kLanes + lane, factor);
-      load(x, row * kLanes + lane, number);
-      multiply(factor, starts[2 * row], starts[2 * row + 1]);
-      const Number<T> product = {number.re * factor.re - number.im * factor.im,
-                                 number.re * factor.im + number.im * factor.re};
-      store(x, row * kLanes + lane, product);
-    }
+    Number<T> factor, number;
+    load(lanes + row * kFftRow<T>, factor);
+    load(x + row * kFftRow<T>, number);
+    multiply(factor, starts[2 * row], starts[2 * row + 1]);
+    const Number<T> product = {number.re * factor.re - number.im * factor.im,
+                               number.re * factor.im + number.im * factor.re};
+    store(x + row * kFftRow<T>, product);
   }
 }
 
@@ -228,6 +355,9 @@ int64_t distance(int64_t lanes, const int64_t* offsets) {
   return step;
 }
 
+// Of lines up to this length the next ones are asked for while a block is read or written, of longer ones what follows.
+constexpr int64_t kShortLine = 64;
+
 // Rows of columns lie far from one another, where no processor looks ahead by itself.
 constexpr int64_t kAhead = 8;
 template <bool to_write, typename T>
@@ -238,92 +368,109 @@ UNIHAL_INLINE void prefetch_columns(const T* row) {
   }
 }
 
+// Where a row has the parts that come first and second in each number of a line: inverse transforms exchange them.
 template <typename T>
-UNIHAL_VECTORIZED void load_columns(int64_t rows, const T* from, int64_t stride, T* re, T* im) {
-  for (int64_t row = 0; row < rows; ++row) {
-    if (row + kAhead < rows) prefetch_columns<false>(from + (row + kAhead) * stride);
+struct Parts {
+  int64_t first, second;
+};
+
+template <typename T>
+UNIHAL_VECTORIZED void load_columns(int64_t rows, int64_t rows_left, const T* from, int64_t stride, Parts<T> parts,
+                                    T* to) {
+  for (int64_t row = 0; row < rows; ++row, to += kFftRow<T>) {
+    if (row + kAhead < rows_left) prefetch_columns<false>(from + (row + kAhead) * stride);
     for (int64_t lane = 0; lane < kFftLanes<T>; ++lane) {
-      re[row * kFftLanes<T> + lane] = from[row * stride + 2 * lane];
-      im[row * kFftLanes<T> + lane] = from[row * stride + 2 * lane + 1];
+      to[parts.first + lane] = from[row * stride + 2 * lane];
+      to[parts.second + lane] = from[row * stride + 2 * lane + 1];
     }
   }
 }
 
 template <typename T>
-UNIHAL_VECTORIZED void store_columns(int64_t rows, const T* re, const T* im, T re_factor, T im_factor, T* to,
-                                     int64_t stride) {
-  for (int64_t row = 0; row < rows; ++row) {
-    if (row + kAhead < rows) prefetch_columns<true>(to + (row + kAhead) * stride);
+UNIHAL_VECTORIZED void store_columns(int64_t rows, int64_t rows_left, const T* from, Parts<T> parts, T first_factor,
+                                     T second_factor, T* to, int64_t stride) {
+  for (int64_t row = 0; row < rows; ++row, from += kFftRow<T>) {
+    if (row + kAhead < rows_left) prefetch_columns<true>(to + (row + kAhead) * stride);
     for (int64_t lane = 0; lane < kFftLanes<T>; ++lane) {
-      to[row * stride + 2 * lane] = re[row * kFftLanes<T> + lane] * re_factor;
-      to[row * stride + 2 * lane + 1] = im[row * kFftLanes<T> + lane] * im_factor;
+      to[row * stride + 2 * lane] = from[parts.first + lane] * first_factor;
+      to[row * stride + 2 * lane + 1] = from[parts.second + lane] * second_factor;
     }
   }
 }
 
-// Calls visit(row, lane) for squares of vectors, so that what a line has in one line of the cache is moved at once:
-// long lines lie in few of a cache's places.
-template <typename T, class Visit>
-UNIHAL_INLINE void for_each_square(int64_t rows, const Visit& visit) {
-  constexpr int64_t kSize = kWidth<T>, kLine = 64 / (2 * static_cast<int64_t>(sizeof(T)));
-  for (int64_t begin = 0; begin < rows; begin += kLine) {
-    const int64_t end = std::min(rows, begin + kLine);
-    for (int64_t lane = 0; lane < kFftLanes<T>; lane += kSize) {
-      for (int64_t row = begin; row < end; row += kSize / 2) visit(row, lane);
-    }
-  }
-}
-
-// Complex numbers one after the other in each line. A vector of one line's numbers is a column of real and imaginary
-// rows.
+// Where lines are, in registers: written rows might be the offsets otherwise, for all that the compiler knows.
 template <typename T>
-UNIHAL_VECTORIZED void load_lines(int64_t rows, const T* from, const int64_t* offsets, T* re, T* im) {
-  constexpr int64_t kLanes = kFftLanes<T>, kSize = kWidth<T>;
-  for_each_square<T>(rows, [&](int64_t row, int64_t lane) UNIHAL_INLINE_LAMBDA {
-    Vector<T> v[kSize];
+struct LinePlaces {
+  static constexpr int64_t kLanes = kFftLanes<std::remove_const_t<T>>;
+  T* of[kLanes];
+
+  UNIHAL_INLINE LinePlaces(T* from, const int64_t* offsets) {
 #pragma GCC unroll 8
-    for (int64_t i = 0; i < kSize; ++i) {
-      v[i] = *reinterpret_cast<const Loose<T>*>(from + offsets[lane + i] + 2 * row);
+    for (int64_t i = 0; i < kLanes; ++i) of[i] = from + offsets[i];
+  }
+
+  // Asks for what the lines have `ahead` of a row, where the second half of a line of the cache begins.
+  template <bool to_write>
+  UNIHAL_INLINE void prefetch(int64_t row, int64_t ahead) const {
+    if ((row & (kLanes / 2)) == 0) return;
+#pragma GCC unroll 8
+    for (int64_t i = 0; i < kLanes; ++i) __builtin_prefetch(of[i] + 2 * row + ahead, to_write);
+  }
+};
+
+// Complex numbers one after the other in each line: half a vector of one line's numbers is a column of real and
+// imaginary parts. `rows` is a multiple of four numbers of float, or two of double.
+template <typename T>
+UNIHAL_VECTORIZED void load_lines(int64_t rows, const T* from, const int64_t* offsets, int64_t ahead, Parts<T> parts,
+                                  T* to) {
+  constexpr int64_t kSize = kWidth<T>, kHalf = kSize / 2;
+  const LinePlaces<const T> lines(from, offsets);
+  for (int64_t row = 0; row < rows; row += kHalf) {
+#pragma GCC unroll 2
+    for (int64_t half = 0; half < 2; ++half, to += kHalf / 2 * kFftRow<T>) {
+      const int64_t at = 2 * row + half * kHalf;
+      Vector<T> v[kHalf];
+#pragma GCC unroll 4
+      for (int64_t i = 0; i < kHalf; ++i) load_halves(lines.of[i] + at, lines.of[i + kHalf] + at, v[i]);
+      transpose_halves(v);
+#pragma GCC unroll 2
+      for (int64_t i = 0; i < kHalf / 2; ++i) {
+        *reinterpret_cast<Vector<T>*>(to + i * kFftRow<T> + parts.first) = v[2 * i];
+        *reinterpret_cast<Vector<T>*>(to + i * kFftRow<T> + parts.second) = v[2 * i + 1];
+      }
     }
-    transpose(v);
+    lines.template prefetch<false>(row, ahead);
+  }
+}
+
+// Whole vectors are stored: half ones would be as many again, and a cache takes one at a time.
+template <typename T>
+UNIHAL_VECTORIZED void store_lines(int64_t rows, const T* from, Parts<T> parts, T first_factor, T second_factor, T* to,
+                                   const int64_t* offsets, int64_t ahead) {
+  constexpr int64_t kSize = kWidth<T>;
+  const LinePlaces<T> lines(to, offsets);
+  for (int64_t row = 0; row < rows; row += kSize / 2, from += kSize / 2 * kFftRow<T>) {
+    Vector<T> v[kSize];
 #pragma GCC unroll 4
     for (int64_t i = 0; i < kSize / 2; ++i) {
-      *reinterpret_cast<Loose<T>*>(re + (row + i) * kLanes + lane) = v[2 * i];
-      *reinterpret_cast<Loose<T>*>(im + (row + i) * kLanes + lane) = v[2 * i + 1];
-    }
-  });
-}
-
-template <typename T>
-UNIHAL_VECTORIZED void store_lines(int64_t rows, const T* re, const T* im, T re_factor, T im_factor, T* to,
-                                   const int64_t* offsets) {
-  constexpr int64_t kLanes = kFftLanes<T>, kSize = kWidth<T>;
-  for_each_square<T>(rows, [&](int64_t row, int64_t lane) UNIHAL_INLINE_LAMBDA {
-    Vector<T> v[kSize];
-#pragma GCC unroll 4
-    for (int64_t i = 0; i < kSize / 2; ++i) {
-      v[2 * i] = *reinterpret_cast<const Loose<T>*>(re + (row + i) * kLanes + lane) * re_factor;
-      v[2 * i + 1] = *reinterpret_cast<const Loose<T>*>(im + (row + i) * kLanes + lane) * im_factor;
+      v[2 * i] = *reinterpret_cast<const Vector<T>*>(from + i * kFftRow<T> + parts.first) * first_factor;
+      v[2 * i + 1] = *reinterpret_cast<const Vector<T>*>(from + i * kFftRow<T> + parts.second) * second_factor;
     }
     transpose(v);
 #pragma GCC unroll 8
-    for (int64_t i = 0; i < kSize; ++i) *reinterpret_cast<Loose<T>*>(to + offsets[lane + i] + 2 * row) = v[i];
-  });
+    for (int64_t i = 0; i < kSize; ++i) *reinterpret_cast<Loose<T>*>(lines.of[i] + 2 * row) = v[i];
+    lines.template prefetch<true>(row, ahead);
+  }
 }
 
 template <typename T>
-UNIHAL_VECTORIZED void load_part(int64_t rows, int64_t lanes, const T* from, int64_t stride, const int64_t* offsets,
-                                 T* to) {
+UNIHAL_VECTORIZED void load_part(int64_t rows, const T* from, int64_t stride, const int64_t* offsets, T* to) {
   for (int64_t begin = 0; begin < rows; begin += kTile) {
     const int64_t end = std::min(rows, begin + kTile);
-    for (int64_t lane = 0; lane < lanes; ++lane) {
+    for (int64_t lane = 0; lane < kFftLanes<T>; ++lane) {
       const T* line = from + offsets[lane];
-      for (int64_t row = begin; row < end; ++row) to[row * kFftLanes<T> + lane] = line[row * stride];
+      for (int64_t row = begin; row < end; ++row) to[row * kFftRow<T> + lane] = line[row * stride];
     }
-  }
-  if (lanes == kFftLanes<T>) return;
-  for (int64_t row = 0; row < rows; ++row) {
-    std::fill(to + row * kFftLanes<T> + lanes, to + (row + 1) * kFftLanes<T>, T(0));
   }
 }
 
@@ -334,7 +481,7 @@ UNIHAL_VECTORIZED void store_part(int64_t rows, int64_t lanes, const T* from, T 
     const int64_t end = std::min(rows, begin + kTile);
     for (int64_t lane = 0; lane < lanes; ++lane) {
       T* line = to + offsets[lane];
-      for (int64_t row = begin; row < end; ++row) line[row * stride] = from[row * kFftLanes<T> + lane] * factor;
+      for (int64_t row = begin; row < end; ++row) line[row * stride] = from[row * kFftRow<T> + lane] * factor;
     }
   }
 }
@@ -342,17 +489,20 @@ UNIHAL_VECTORIZED void store_part(int64_t rows, int64_t lanes, const T* from, T 
 // -- factors
 // ------------------------------------------------------------------------------------------------------------
 
-// The radices of a length, with the largest butterflies; none if a prime factor is too large for one.
+// The radices of a length, with the largest butterflies; none if a prime factor is too large for one. First and last
+// are radices with a butterfly of their own, if there are any: these passes go to and from lines.
 std::vector<int> radices_of(int64_t n) {
-  std::vector<int> radices;
+  std::vector<int> radices, others;
   int twos = 0;
   for (; n % 2 == 0; n /= 2) ++twos;
-  for (; twos >= 3 && twos != 4; twos -= 3) radices.push_back(8);
-  for (; twos >= 2; twos -= 2) radices.push_back(4);
-  if (twos == 1) radices.push_back(2);
-  for (int prime = 3; prime <= kLargestRadix; prime += 2) {
-    for (; n % prime == 0; n /= prime) radices.push_back(prime);
+  for (int passes = (twos + 3) / 4; passes > 0; --passes) {
+    radices.push_back(1 << (twos / passes));
+    twos -= twos / passes;
   }
+  for (int prime = 3; prime <= kLargestRadix; prime += 2) {
+    for (; n % prime == 0; n /= prime) (has_butterfly(prime) ? radices : others).push_back(prime);
+  }
+  radices.insert(radices.begin() + (radices.empty() ? 0 : 1), others.begin(), others.end());
   if (n > 1) radices.clear();
   return radices;
 }
@@ -414,54 +564,65 @@ void RootsOfUnity<T>::get(int64_t k, T* re, T* im) const {
 }
 
 template <typename T>
-void load_fft_rows(int64_t rows, int64_t lanes, const FftSignal<T>& from, const int64_t* offsets, FftRows<T> to) {
-  // Complex numbers as a whole, with their parts exchanged or not.
-  const bool is_complex = from.re != nullptr && from.im != nullptr && std::abs(from.re - from.im) == 1;
-  const FftRows<T> planes = is_complex && from.im < from.re ? to.exchanged() : to;
-  int64_t done = 0;
-  if (is_complex && lanes == kFftLanes<T>) {
-    const T* const numbers = std::min(from.re, from.im);
-    if (distance(lanes, offsets) == 2) {
-      return load_columns(rows, numbers + offsets[0], from.stride, planes.re, planes.im);
-    }
-    if (from.stride == 2) {
-      done = rows / (kWidth<T> / 2) * (kWidth<T> / 2);
-      load_lines(done, numbers, offsets, planes.re, planes.im);
-    }
+FftLines<T>::FftLines(const FftSignal<T>& signal, int64_t length, int64_t lanes, const int64_t* offsets)
+    : signal_(signal), length_(length), lanes_(lanes) {
+  std::copy_n(offsets, lanes, offsets_);
+  std::fill(offsets_ + lanes, offsets_ + kFftLanes<T>, offsets[lanes - 1]);
+  if (signal.re == nullptr || signal.im == nullptr || std::abs(signal.re - signal.im) != 1) return;
+  numbers_ = std::min(signal.re, signal.im);
+  is_exchanged_ = signal.im < signal.re;
+  if (distance(kFftLanes<T>, offsets_) == 2) {
+    layout_ = Layout::kColumns;
+  } else if (signal.stride == 2) {
+    layout_ = Layout::kPacked;
+    const int64_t step = distance(kFftLanes<T>, offsets_);
+    ahead_ = length <= kShortLine && step > 0 ? kFftLanes<T> * step : 2 * kTileRows<T>;
   }
-  const FftSignal<T> rest = from.from(done);
-  const int64_t at = done * kFftLanes<T>;
-  for (const auto& [part, plane] : {std::pair{rest.re, to.re + at}, std::pair{rest.im, to.im + at}}) {
+}
+
+template <typename T>
+void FftLines<T>::load(int64_t begin, int64_t rows, T* to) const {
+  const Parts<T> parts = {is_exchanged_ ? kFftLanes<T> : 0, is_exchanged_ ? 0 : kFftLanes<T>};
+  int64_t done = 0;
+  if (layout_ == Layout::kColumns) {
+    const T* const first = numbers_ + offsets_[0] + begin * signal_.stride;
+    return load_columns(rows, length_ - begin, first, signal_.stride, parts, to);
+  }
+  if (layout_ == Layout::kPacked) {
+    done = rows / (kWidth<T> / 2) * (kWidth<T> / 2);
+    load_lines(done, numbers_ + 2 * begin, offsets_, ahead_, parts, to);
+    if (done == rows) return;
+  }
+  const FftSignal<T> rest = signal_.from(begin + done);
+  to += done * kFftRow<T>;
+  for (const auto& [part, at] : {std::pair{rest.re, to}, std::pair{rest.im, to + kFftLanes<T>}}) {
     if (part != nullptr) {
-      load_part(rows - done, lanes, part, from.stride, offsets, plane);
+      load_part(rows - done, part, signal_.stride, offsets_, at);
     } else {
-      std::fill_n(plane, (rows - done) * kFftLanes<T>, T(0));
+      for (int64_t row = 0; row < rows - done; ++row) std::fill_n(at + row * kFftRow<T>, kFftLanes<T>, T(0));
     }
   }
 }
 
 template <typename T>
-void store_fft_rows(int64_t rows, int64_t lanes, FftRows<T> from, const FftSignal<T>& to, const int64_t* offsets,
-                    T re_factor, T im_factor) {
-  const bool is_complex = to.re != nullptr && to.im != nullptr && std::abs(to.re - to.im) == 1;
-  const bool is_exchanged = is_complex && to.im < to.re;
-  const FftRows<T> planes = is_exchanged ? from.exchanged() : from;
-  const T first = is_exchanged ? im_factor : re_factor, second = is_exchanged ? re_factor : im_factor;
+void FftLines<T>::store(int64_t begin, int64_t rows, const T* from, T re_factor, T im_factor) const {
+  const Parts<T> parts = {is_exchanged_ ? kFftLanes<T> : 0, is_exchanged_ ? 0 : kFftLanes<T>};
+  const T first = is_exchanged_ ? im_factor : re_factor, second = is_exchanged_ ? re_factor : im_factor;
   int64_t done = 0;
-  if (is_complex && lanes == kFftLanes<T>) {
-    T* const numbers = std::min(to.re, to.im);
-    if (distance(lanes, offsets) == 2) {
-      return store_columns(rows, planes.re, planes.im, first, second, numbers + offsets[0], to.stride);
-    }
-    if (to.stride == 2) {
-      done = rows / (kWidth<T> / 2) * (kWidth<T> / 2);
-      store_lines(done, planes.re, planes.im, first, second, numbers, offsets);
-    }
+  if (layout_ == Layout::kColumns) {
+    T* const target = numbers_ + offsets_[0] + begin * signal_.stride;
+    return store_columns(rows, length_ - begin, from, parts, first, second, target, signal_.stride);
   }
-  const FftSignal<T> rest = to.from(done);
-  const int64_t at = done * kFftLanes<T>;
-  if (to.re != nullptr) store_part(rows - done, lanes, from.re + at, re_factor, rest.re, to.stride, offsets);
-  if (to.im != nullptr) store_part(rows - done, lanes, from.im + at, im_factor, rest.im, to.stride, offsets);
+  if (layout_ == Layout::kPacked) {
+    done = rows / (kWidth<T> / 2) * (kWidth<T> / 2);
+    store_lines(done, from, parts, first, second, numbers_ + 2 * begin, offsets_, ahead_);
+    if (done == rows) return;
+  }
+  const FftSignal<T> rest = signal_.from(begin + done);
+  from += done * kFftRow<T>;
+  if (rest.re != nullptr) store_part(rows - done, lanes_, from, re_factor, rest.re, rest.stride, offsets_);
+  from += kFftLanes<T>;
+  if (rest.im != nullptr) store_part(rows - done, lanes_, from, im_factor, rest.im, rest.stride, offsets_);
 }
 
 // -- lines of one length
@@ -491,7 +652,7 @@ FftLinePlan<T>::FftLinePlan(int64_t n) : n_(n) {
     for (int64_t part = 0; part < parts; ++part) {
       for (int j = 1; j < radix; ++j, twiddle += 2) roots.get(part * j * (n / length), twiddle, twiddle + 1);
     }
-    if (radix > 5 && radix != 8) {
+    if (!has_butterfly(radix)) {
       pass.coefficients = numbers_.size();
       numbers_.resize(numbers_.size() + static_cast<size_t>(2 * radix));
       T* coefficient = numbers_.data() + pass.coefficients;
@@ -503,45 +664,104 @@ FftLinePlan<T>::FftLinePlan(int64_t n) : n_(n) {
 }
 
 template <typename T>
-FftRows<T> FftLinePlan<T>::run(FftRows<T> rows, FftRows<T> other) const {
-  if (convolved_ != nullptr) return convolve(rows, other);
-  int64_t stride = kFftLanes<T>;
-  for (const Pass& pass : passes_) {
-    const T* twiddles = numbers_.data() + pass.twiddles;
-    switch (pass.radix) {
-      case 2:
-        run_pass<2>(pass.parts, stride, twiddles, rows, other);
-        break;
-      case 3:
-        run_pass<3>(pass.parts, stride, twiddles, rows, other);
-        break;
-      case 4:
-        run_pass<4>(pass.parts, stride, twiddles, rows, other);
-        break;
-      case 5:
-        run_pass<5>(pass.parts, stride, twiddles, rows, other);
-        break;
-      case 8:
-        run_pass<8>(pass.parts, stride, twiddles, rows, other);
-        break;
-      default:
-        run_odd_pass(pass.radix, pass.parts, stride, twiddles, numbers_.data() + pass.coefficients, rows, other);
+void FftLinePlan<T>::run_whole_pass(const Pass& pass, const T* x, T* y) const {
+  const int64_t stride = n_ / pass.parts / pass.radix;
+  const T* const twiddles = numbers_.data() + pass.twiddles;
+  if (!has_butterfly(pass.radix)) {
+    return run_odd_pass(pass.radix, pass.parts, stride, twiddles, numbers_.data() + pass.coefficients, x, y);
+  }
+  with_radix(pass.radix, [&](auto radix) { run_pass<radix()>(pass.parts, stride, twiddles, x, y); });
+}
+
+template <typename T>
+void FftLinePlan<T>::run_first_pass(const FftLines<T>& from, T* y) const {
+  const Pass& pass = passes_.front();
+  const T* const twiddles = numbers_.data() + pass.twiddles;
+  with_radix(pass.radix, [&](auto radix) {
+    FftTile<T> tile;
+    for (int64_t begin = 0; begin < pass.parts; begin += kTileRows<T>) {
+      const int64_t count = std::min(kTileRows<T>, pass.parts - begin);
+      for (int j = 0; j < radix; ++j) from.load(begin + pass.parts * j, count, tile.of(j));
+      run_first_parts<radix()>(begin, count, twiddles, tile.rows, y);
     }
-    stride *= pass.radix;
+  });
+}
+
+template <typename T>
+void FftLinePlan<T>::run_last_pass(const T* x, const FftLines<T>& to, T re_factor, T im_factor) const {
+  const int64_t rows = n_ / passes_.back().radix;
+  with_radix(passes_.back().radix, [&](auto radix) {
+    FftTile<T> tile;
+    for (int64_t begin = 0; begin < rows; begin += kTileRows<T>) {
+      const int64_t count = std::min(kTileRows<T>, rows - begin);
+      run_last_rows<radix()>(count, rows * kFftRow<T>, x + begin * kFftRow<T>, tile.rows);
+      for (int j = 0; j < radix; ++j) to.store(begin + rows * j, count, tile.of(j), re_factor, im_factor);
+    }
+  });
+}
+
+template <typename T>
+T* FftLinePlan<T>::run_passes(size_t begin, size_t end, T* rows, T* other) const {
+  for (size_t i = begin; i < end; ++i) {
+    run_whole_pass(passes_[i], rows, other);
     std::swap(rows, other);
   }
   return rows;
 }
 
+template <typename T>
+bool FftLinePlan<T>::begins_with_lines() const {
+  return convolved_ == nullptr && passes_.size() >= 2 && has_butterfly(passes_.front().radix);
+}
+
+template <typename T>
+bool FftLinePlan<T>::ends_with_lines() const {
+  return convolved_ == nullptr && passes_.size() >= 2 && has_butterfly(passes_.back().radix);
+}
+
+template <typename T>
+T* FftLinePlan<T>::run(T* rows, T* other) const {
+  return convolved_ != nullptr ? convolve(rows, other) : run_passes(0, passes_.size(), rows, other);
+}
+
+template <typename T>
+T* FftLinePlan<T>::load_and_run(const FftLines<T>& from, T* rows, T* other) const {
+  if (begins_with_lines()) {
+    run_first_pass(from, rows);
+    return run_passes(1, passes_.size(), rows, other);
+  }
+  from.load(0, n_, rows);
+  return run(rows, other);
+}
+
+template <typename T>
+void FftLinePlan<T>::run_and_store(T* rows, T* other, const FftLines<T>& to, T re_factor, T im_factor) const {
+  if (ends_with_lines()) {
+    return run_last_pass(run_passes(0, passes_.size() - 1, rows, other), to, re_factor, im_factor);
+  }
+  to.store(0, n_, run(rows, other), re_factor, im_factor);
+}
+
+template <typename T>
+void FftLinePlan<T>::run(const FftLines<T>& from, const FftLines<T>& to, T re_factor, T im_factor, T* rows,
+                         T* other) const {
+  if (begins_with_lines() && ends_with_lines()) {
+    run_first_pass(from, rows);
+    return run_last_pass(run_passes(1, passes_.size() - 1, rows, other), to, re_factor, im_factor);
+  }
+  to.store(0, n_, load_and_run(from, rows, other), re_factor, im_factor);
+}
+
 // Bluestein: j * k = (j^2 + k^2 - (k - j)^2) / 2 makes the transform a convolution between two products with a chirp.
 template <typename T>
-FftRows<T> FftLinePlan<T>::convolve(FftRows<T> rows, FftRows<T> other) const {
+T* FftLinePlan<T>::convolve(T* rows, T* other) const {
   const int64_t length = convolved_->n_;
   multiply_rows(n_, length, chirp_.data(), rows);
-  const FftRows<T> spectrum = convolved_->run(rows, other);
+  T* const spectrum = convolved_->run(rows, other);
   multiply_rows(length, length, filter_.data(), spectrum);
-  const FftRows<T> free = spectrum.re == rows.re ? other : rows;
-  const FftRows<T> result = convolved_->run(spectrum.exchanged(), free.exchanged()).exchanged();
+  exchange_parts(length, spectrum);
+  T* const result = convolved_->run(spectrum, spectrum == rows ? other : rows);
+  exchange_parts(n_, result);
   multiply_rows(n_, n_, chirp_.data(), result);
   return result;
 }
@@ -561,9 +781,9 @@ FftLongPlan<T>::FftLongPlan(int64_t n) : n_(n) {
   columns_ = std::make_unique<FftLinePlan<T>>(middle_divisor(n));
   rows_ = std::make_unique<FftLinePlan<T>>(n / columns_->length());
   roots_ = std::make_unique<RootsOfUnity<T>>(n);
-  lane_roots_.resize(static_cast<size_t>(2 * columns_->length() * kFftLanes<T>));
+  lane_roots_.resize(static_cast<size_t>(columns_->length() * kFftRow<T>));
   for (int64_t row = 0; row < columns_->length(); ++row) {
-    T* re = lane_roots_.data() + 2 * row * kFftLanes<T>;
+    T* re = lane_roots_.data() + row * kFftRow<T>;
     for (int64_t lane = 0; lane < kFftLanes<T>; ++lane)
       roots_->get(row * lane % n, re + lane, re + kFftLanes<T> + lane);
   }
@@ -588,11 +808,11 @@ template <typename T>
 bool FftLongPlan<T>::run_columns(const FftSignal<T>& source, T* matrix) const {
   constexpr int64_t kLanes = kFftLanes<T>;
   const int64_t n1 = columns_->length(), n2 = rows_->length();
-  const int64_t plane = fft_plane<T>(columns_->rows());
+  const int64_t size = fft_buffer<T>(columns_->rows());
   std::atomic<bool> complete{true};
   parallel_for((n2 + kLanes - 1) / kLanes, 16 * n1 * kLanes, [&](int64_t begin, int64_t end) {
     ScratchFrame frame;
-    T* buffer = frame.take<T>(static_cast<size_t>(4 * plane));
+    T* buffer = frame.take<T>(static_cast<size_t>(2 * size));
     T* starts = frame.take<T>(static_cast<size_t>(2 * n1));
     if (buffer == nullptr || starts == nullptr) {
       complete = false;
@@ -606,12 +826,11 @@ bool FftLongPlan<T>::run_columns(const FftSignal<T>& source, T* matrix) const {
         from[lane] = (first + lane) * source.stride;
         to[lane] = 2 * (first + lane);
       }
-      FftRows<T> rows = {buffer, buffer + plane};
-      load_fft_rows(n1, lanes, FftSignal<T>{source.re, source.im, n2 * source.stride}, from, rows);
-      rows = columns_->run(rows, {buffer + 2 * plane, buffer + 3 * plane});
+      const FftLines<T> columns({source.re, source.im, n2 * source.stride}, n1, lanes, from);
+      T* const rows = columns_->load_and_run(columns, buffer, buffer + size);
       for (int64_t row = 0; row < n1; ++row) roots_->get(row * first, starts + 2 * row, starts + 2 * row + 1);
       multiply_columns(n1, starts, lane_roots_.data(), rows);
-      store_fft_rows(n1, lanes, rows, FftSignal<T>{matrix, matrix + 1, 2 * n2}, to, T(1), T(1));
+      FftLines<T>({matrix, matrix + 1, 2 * n2}, n1, lanes, to).store(0, n1, rows, T(1), T(1));
     }
   });
   return complete;
@@ -622,11 +841,11 @@ template <typename T>
 bool FftLongPlan<T>::run_rows(T* matrix, const FftSignal<T>& target, T re_factor, T im_factor) const {
   constexpr int64_t kLanes = kFftLanes<T>;
   const int64_t n1 = columns_->length(), n2 = rows_->length();
-  const int64_t plane = fft_plane<T>(rows_->rows());
+  const int64_t size = fft_buffer<T>(rows_->rows());
   std::atomic<bool> complete{true};
   parallel_for((n1 + kLanes - 1) / kLanes, 16 * n2 * kLanes, [&](int64_t begin, int64_t end) {
     ScratchFrame frame;
-    T* buffer = frame.take<T>(static_cast<size_t>(4 * plane));
+    T* buffer = frame.take<T>(static_cast<size_t>(2 * size));
     if (buffer == nullptr) {
       complete = false;
       return;
@@ -639,10 +858,9 @@ bool FftLongPlan<T>::run_rows(T* matrix, const FftSignal<T>& target, T re_factor
         from[lane] = 2 * (first + lane) * n2;
         to[lane] = (first + lane) * target.stride;
       }
-      FftRows<T> rows = {buffer, buffer + plane};
-      load_fft_rows(n2, lanes, fft_packed(matrix), from, rows);
-      rows = rows_->run(rows, {buffer + 2 * plane, buffer + 3 * plane});
-      store_fft_rows(n2, lanes, rows, FftSignal<T>{target.re, target.im, n1 * target.stride}, to, re_factor, im_factor);
+      const FftLines<T> results({target.re, target.im, n1 * target.stride}, n2, lanes, to);
+      rows_->run(FftLines<T>(fft_packed(matrix), n2, lanes, from), results, re_factor, im_factor, buffer,
+                 buffer + size);
     }
   });
   return complete;
@@ -673,12 +891,11 @@ bool FftLongPlan<T>::run_convolution(const FftSignal<T>& source, const FftSignal
   return true;
 }
 
-#define UNIHAL_INSTANTIATE(T)                                                                        \
-  template class RootsOfUnity<T>;                                                                    \
-  template class FftLinePlan<T>;                                                                     \
-  template class FftLongPlan<T>;                                                                     \
-  template void load_fft_rows<T>(int64_t, int64_t, const FftSignal<T>&, const int64_t*, FftRows<T>); \
-  template void store_fft_rows<T>(int64_t, int64_t, FftRows<T>, const FftSignal<T>&, const int64_t*, T, T);
+#define UNIHAL_INSTANTIATE(T)     \
+  template class FftLines<T>;     \
+  template class RootsOfUnity<T>; \
+  template class FftLinePlan<T>;  \
+  template class FftLongPlan<T>;
 UNIHAL_INSTANTIATE(float)
 UNIHAL_INSTANTIATE(double)
 

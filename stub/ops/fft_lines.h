@@ -38,12 +38,16 @@ inline constexpr int64_t kWidth = 32 / static_cast<int64_t>(sizeof(T));
 template <typename T>
 inline constexpr int64_t kFftLanes = 32 / static_cast<int64_t>(sizeof(T));
 
-// The elements of a plane of so many rows. Planes that follow one another begin in different eighths of a cache's
+// The elements of a row: the real parts of a number of each line, then the imaginary ones.
+template <typename T>
+inline constexpr int64_t kFftRow = 2 * kFftLanes<T>;
+
+// The elements of a buffer of so many rows. Buffers that follow one another begin in different quarters of a cache's
 // places (64, a line each), however long lines are: the rows that a pass reads lie in few of them where lengths are
 // powers of two.
 template <typename T>
-int64_t fft_plane(int64_t rows) {
-  return ((rows + 63) / 64 * 64 + 16) * kFftLanes<T>;
+int64_t fft_buffer(int64_t rows) {
+  return ((rows + 63) / 64 * 64 + 16) * kFftRow<T>;
 }
 
 // Where the elements of a line lie: element k at re[k * stride] and im[k * stride]. A part without memory is read as
@@ -67,22 +71,31 @@ FftSignal<T> fft_packed(T* data) {
   return {data, data + 1, 2};
 }
 
-// Rows of kFftLanes elements, row k with element k of each line, in two planes.
+// Up to kFftLanes lines of one length, which begin at offsets from the elements of a signal.
 template <typename T>
-struct FftRows {
-  T* re;
-  T* im;
+class FftLines {
+ public:
+  FftLines(const FftSignal<T>& signal, int64_t length, int64_t lanes, const int64_t* offsets);
 
-  FftRows exchanged() const { return {im, re}; }
+  // Copies so many elements of each line, from `begin` on, into the first rows of `to`. Lanes without a line have the
+  // last one's elements.
+  void load(int64_t begin, int64_t rows, T* to) const;
+  // The other way, times factors for both parts. Lanes without a line have to be what the last one's is, as they are
+  // after load() and the same arithmetic in each lane.
+  void store(int64_t begin, int64_t rows, const T* from, T re_factor, T im_factor) const;
+
+ private:
+  // Where neighbouring numbers are: in neighbouring lines, in each line, or neither.
+  enum class Layout { kColumns, kPacked, kApart };
+
+  FftSignal<T> signal_;
+  int64_t length_, lanes_;
+  int64_t offsets_[kFftLanes<T>];
+  Layout layout_ = Layout::kApart;
+  int64_t ahead_ = 0;          // from a number of packed lines to what is asked for meanwhile
+  T* numbers_ = nullptr;       // where the parts of each number are neighbours
+  bool is_exchanged_ = false;  // the imaginary part is the first of them
 };
-
-// Copies `rows` elements of each of `lanes` lines, which begin at the offsets, into rows or out of them, with factors
-// for both parts. Lanes without a line are filled with zeros.
-template <typename T>
-void load_fft_rows(int64_t rows, int64_t lanes, const FftSignal<T>& from, const int64_t* offsets, FftRows<T> to);
-template <typename T>
-void store_fft_rows(int64_t rows, int64_t lanes, FftRows<T> from, const FftSignal<T>& to, const int64_t* offsets,
-                    T re_factor, T im_factor);
 
 // The powers of exp(-2 pi i / n), more precise than T.
 template <typename T>
@@ -114,7 +127,13 @@ class FftLinePlan {
   static bool is_smooth(int64_t n);
 
   // The forward transform, unscaled, of the lines in `rows`; the result is in the buffer that is given back.
-  FftRows<T> run(FftRows<T> rows, FftRows<T> other) const;
+  T* run(T* rows, T* other) const;
+  // The same from lines, to lines with factors for both parts, and both: the first pass takes what it reads from the
+  // lines, the last one gives them what it writes, so that rows go through the buffers twice less. Lines that are read
+  // and written may be the same.
+  T* load_and_run(const FftLines<T>& from, T* rows, T* other) const;
+  void run_and_store(T* rows, T* other, const FftLines<T>& to, T re_factor, T im_factor) const;
+  void run(const FftLines<T>& from, const FftLines<T>& to, T re_factor, T im_factor, T* rows, T* other) const;
 
  private:
   struct Pass {
@@ -124,7 +143,14 @@ class FftLinePlan {
     size_t coefficients;  // cosines and sines of a radix without a butterfly of its own
   };
 
-  FftRows<T> convolve(FftRows<T> rows, FftRows<T> other) const;
+  // Whether the first and the last pass can do so.
+  bool begins_with_lines() const;
+  bool ends_with_lines() const;
+  void run_whole_pass(const Pass& pass, const T* x, T* y) const;
+  void run_first_pass(const FftLines<T>& from, T* y) const;
+  void run_last_pass(const T* x, const FftLines<T>& to, T re_factor, T im_factor) const;
+  T* run_passes(size_t begin, size_t end, T* rows, T* other) const;
+  T* convolve(T* rows, T* other) const;
 
   int64_t n_;
   std::vector<Pass> passes_;

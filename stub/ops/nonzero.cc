@@ -46,9 +46,12 @@ struct PlacesOfSets {
 };
 constexpr PlacesOfSets kPlaces;
 
+// As many positions as 32 bytes hold, and as many places.
 template <class Index>
 struct PositionsOf {
-  typedef Index Vector __attribute__((vector_size(4 * sizeof(Index)), aligned(sizeof(Index)), may_alias));
+  static constexpr int64_t kCount = 32 / sizeof(Index);
+  typedef Index Vector __attribute__((vector_size(32), aligned(sizeof(Index)), may_alias));
+  typedef int32_t Places __attribute__((vector_size(4 * kCount), may_alias));
 };
 
 // Writes the positions of the flags that are not 0, of which the first one's is `first`, and tells how many there are.
@@ -56,7 +59,7 @@ struct PositionsOf {
 // word over what is too much, so that `found` has room for as many as there are flags.
 template <class Index>
 UNIHAL_VECTORIZED int64_t find_in_block(int64_t count, const uint8_t* flags, int64_t first, Index* found) {
-  using Places = PositionsOf<int32_t>::Vector;
+  using Places = typename PositionsOf<Index>::Places;
   using Vector = typename PositionsOf<Index>::Vector;
   constexpr uint64_t kLowestBits = 0x0102040810204080, kAllOnes = 0x0101010101010101;
   int64_t length = 0, i = 0;
@@ -66,7 +69,8 @@ UNIHAL_VECTORIZED int64_t find_in_block(int64_t count, const uint8_t* flags, int
     const uint64_t ones = ones_of(word);
     const int32_t* const places = kPlaces.of[ones * kLowestBits >> 56];
     const auto base = static_cast<Index>(first + i);
-    for (int64_t k = 0; k < kWord; k += 4) {
+#pragma GCC unroll 2
+    for (int64_t k = 0; k < kWord; k += PositionsOf<Index>::kCount) {
       const Places some = *reinterpret_cast<const Places*>(places + k);
       *reinterpret_cast<Vector*>(found + length + k) = __builtin_convertvector(some, Vector) + base;
     }

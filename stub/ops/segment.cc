@@ -28,6 +28,8 @@ constexpr int64_t kMostParts = 8;
 constexpr int64_t kPartElements = 65536;  // at least
 constexpr int64_t kRowsAhead = 24;
 constexpr int64_t kFewElements = 2048;
+// Rows that are looked up at a time, before those of them that a group has are combined.
+constexpr int64_t kRowsLookedUp = 256;
 
 uhal_segment_attributes segment_attributes(const uhal_op& op) {
   return attributes_or(
@@ -169,12 +171,12 @@ template <class T>
 struct RowGroup {
   int64_t segment = -1;
   int64_t count = 0;
-  const T* rows[kRowsTogether];
-  T weights[kRowsTogether];
+  const T* const* rows = nullptr;
+  const T* weights = nullptr;  // where they count
   // Rows that will be looked up soon, one for each of these, where there are such: asked for in turn, as many as the
   // processor can wait for.
   bool looks_ahead = false;
-  const T* ahead[kRowsTogether];
+  const T* const* ahead = nullptr;
 };
 
 // Asks for the lines that chunks of 32 bytes lie in.
@@ -226,7 +228,7 @@ UNIHAL_VECTORIZED void combine_rows(int64_t length, const RowGroup<T>& group, bo
   }
   for (int64_t k = 0; k < group.count && i < length; ++k) {
     const T* const row = group.rows[k];
-    const T weight = group.weights[k];
+    const T weight = weighted ? group.weights[k] : T{1};
     if (group.looks_ahead) ask_for<1>(group.ahead[k] + i);
     if (begins && k == 0) {
       for (int64_t at = i; at < length; ++at) sum[at] = weighted ? static_cast<T>(row[at] * weight) : row[at];
@@ -466,14 +468,20 @@ class Reducer {
     }
     // In the buffer there is room for one row that is converted; where rows are in place it has only zeros.
     const int64_t together = in_place ? kRowsTogether : 1;
+    const T* rows[kRowsTogether];
+    const T* ahead[kRowsTogether];
+    T weights[kRowsTogether];
     RowGroup<T> group;
+    group.rows = rows;
+    group.weights = weights;
     group.looks_ahead = x_.in_place() && problem_.indices != nullptr;
+    group.ahead = ahead;
     for_each_element(problem_, begin, end, first, last, outside_, [&](int64_t element, int64_t segment) {
       if (group.count == together || group.segment != segment) combine(to, group);
       group.segment = segment;
-      group.rows[group.count] = row_of(element, buffer);
-      if (group.looks_ahead) group.ahead[group.count] = row_ahead(element, end, group.rows[group.count]);
-      group.weights[group.count++] = weights_ != nullptr ? weights_[element * weight_step_] : T{1};
+      rows[group.count] = row_of(element, buffer);
+      if (group.looks_ahead) ahead[group.count] = row_ahead(element, end, rows[group.count]);
+      weights[group.count++] = weights_ != nullptr ? weights_[element * weight_step_] : T{1};
     });
     combine(to, group);
   }
@@ -492,31 +500,59 @@ class Reducer {
     });
   }
 
-  // Rows by index of segments whose ends are known. `zeros` is room for what stands for rows that do not exist.
+  // Rows by index of segments whose ends are known, which are looked up many at a time. `zeros` is room for what stands
+  // for rows that do not exist.
   void accumulate_looked_up(const Accumulators<T>& to, int64_t begin, int64_t end, int64_t first, int64_t last,
                             T* zeros) {
-    const IndexReader offset_at(problem_.ids), row_at(*problem_.indices);
-    const int64_t step = problem_.ids.strides[0], row_step = problem_.indices->strides[0];
-    const int64_t rows = problem_.x.shape[0];
-    const bool weighted = weights_ != nullptr;
+    const IndexReader offset_at(problem_.ids);
+    const int64_t step = problem_.ids.strides[0];
     std::fill_n(zeros, x_.length(), T{0});
+    const T* rows[kRowsLookedUp + kRowsAhead];
+    int64_t looked_up = 0, looked_up_end = 0;  // elements that the first of the rows are of
+    const int64_t last_end = std::min(offset_at(last * step), end);
+    T weights[kRowsTogether];
     RowGroup<T> group;
+    group.weights = weights;
     group.looks_ahead = true;
     for (group.segment = first; group.segment < last; ++group.segment) {
       int64_t element = std::max(offset_at(group.segment * step), begin);
       const int64_t stop = std::min(offset_at((group.segment + 1) * step), end);
       while (element < stop) {
-        for (; group.count < kRowsTogether && element < stop; ++element, ++group.count) {
-          const int64_t row = row_at(element * row_step);
-          const bool exists = row >= 0 && row < rows;
-          if (!exists) outside_.note(row, rows, "index");
-          group.rows[group.count] = exists ? reinterpret_cast<const T*>(x_.at(row)) : zeros;
-          group.ahead[group.count] = row_ahead(element, end, group.rows[group.count]);
-          group.weights[group.count] = weighted ? weights_[element * weight_step_] : T{1};
+        if (element < looked_up || element >= looked_up_end) {
+          looked_up = element;
+          looked_up_end = std::min(element + kRowsLookedUp, std::max(last_end, stop));
+          look_up(looked_up, std::min(looked_up_end + kRowsAhead, std::max(last_end, stop)), zeros, rows);
         }
+        group.count = std::min({kRowsTogether, stop - element, looked_up_end - element});
+        group.rows = rows + (element - looked_up);
+        group.ahead = group.rows + kRowsAhead;
+        if (weights_ != nullptr) {
+          for (int64_t k = 0; k < group.count; ++k) weights[k] = weights_[(element + k) * weight_step_];
+        }
+        element += group.count;
         combine(to, group);
       }
     }
+  }
+
+  // The rows of the elements from `begin` to `end`, and `zeros` for those that there is room for behind them.
+  void look_up(int64_t begin, int64_t end, const T* zeros, const T** rows) const {
+    const uhal_tensor& indices = *problem_.indices;
+    const auto from = [&](auto* data) {
+      const int64_t step = indices.strides[0], count = problem_.x.shape[0];
+      for (int64_t element = begin; element < end; ++element) {
+        const auto row = static_cast<int64_t>(data[element * step]);
+        const bool exists = static_cast<uint64_t>(row) < static_cast<uint64_t>(count);
+        if (!exists) outside_.note(row, count, "index");
+        rows[element - begin] = exists ? reinterpret_cast<const T*>(x_.at(row)) : zeros;
+      }
+    };
+    if (indices.dtype == UHAL_INT64) {
+      from(static_cast<const int64_t*>(indices.data));
+    } else {
+      from(static_cast<const int32_t*>(indices.data));
+    }
+    std::fill(rows + (end - begin), rows + kRowsLookedUp + kRowsAhead, zeros);
   }
 
   // The row of an element that will be looked up soon: rows by index lie anywhere. `row` where there is none.

@@ -173,6 +173,28 @@ def test_sparse_products(generator: np.random.Generator) -> None:
     assert np.allclose(transposed.numpy(), matrix.T @ back)
 
 
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_rows_of_long_segments_are_looked_up(generator: np.random.Generator, dtype: str) -> None:
+    lengths = [0, 1, 255, 256, 0, 257, 3, 16, 17, 40, 0]
+    offsets = np.concatenate(([0], np.cumsum(lengths)))
+    count, rows = int(offsets[-1]), generator.normal(size=(50, 67))
+    indices = generator.integers(0, 50, count + 9).astype(dtype)
+    indices[count:] = 99  # of no segment
+    weights = generator.normal(size=count + 9)
+    for factors in (None, weights):
+        looked_up = rows[indices[:count]] * (np.ones(count) if factors is None else factors[:count])[:, None]
+        expected = [looked_up[begin:end].sum(0) for begin, end in zip(offsets[:-1], offsets[1:], strict=True)]
+        options = {} if factors is None else {"weights": _buffer(factors)}
+        sums = ops.segment_reduce(
+            _buffer(rows), _buffer(offsets), len(lengths), form="offsets", indices=_buffer(indices), **options
+        )
+        assert np.allclose(sums.numpy(), expected)
+    indices[count - 1] = -1
+    ops.segment_reduce(_buffer(rows), _buffer(offsets), len(lengths), form="offsets", indices=_buffer(indices))
+    with pytest.raises(unihal.OutOfRangeError, match="index -1 is out of range"):
+        unihal.device(DEVICE).synchronize()
+
+
 def test_coalesce(generator: np.random.Generator) -> None:
     shape = (4, 3, 5)
     coordinates = np.stack([generator.integers(0, length, 40) for length in shape], 1).astype(np.int32)

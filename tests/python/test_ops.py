@@ -547,6 +547,27 @@ def test_fourier_transforms(put: Put, random: np.random.Generator, norm: str) ->
     assert ops.rfft(put(np.ones((2, 5), np.float64)), axes=0).dtype == "complex128"
 
 
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("length", [16, 56, 60, 63, 96, 128, 253, 256, 343, 1024])
+def test_fourier_transforms_of_lines_side_by_side(
+    put: Put, random: np.random.Generator, dtype: str, length: int
+) -> None:
+    # Eight and five lines, whose numbers are neighbours or columns: radices as the first, a middle and the last one.
+    x = (random.standard_normal((13, length)) + 1j * random.standard_normal((13, length))).astype(dtype)
+    tolerance = 2e-6 if dtype == "complex64" else 1e-14
+    for lines, axis in ((x, 1), (np.ascontiguousarray(x.T), 0)):
+        for name in ("fft", "ifft"):
+            expected = getattr(np.fft, name)(lines.astype(np.complex128), axis=axis)
+            error = getattr(ops, name)(put(lines), axes=axis).numpy() - expected
+            assert np.abs(error).max() < tolerance * np.abs(expected).max()
+        real = np.ascontiguousarray(lines.real)
+        half = ops.rfft(put(real), axes=axis)
+        expected = np.fft.rfft(real.astype(np.float64), axis=axis)
+        assert np.abs(half.numpy() - expected).max() < tolerance * np.abs(expected).max()
+        back = ops.irfft(half, axes=axis, length=length).numpy()
+        assert np.abs(back - real).max() < 4 * tolerance * np.abs(real).max()
+
+
 def test_fourier_transforms_say_what_they_take(put: Put) -> None:
     with pytest.raises(unihal.InvalidArgumentError, match="take rfft"):
         ops.fft(put(np.ones(4, np.float32)))
