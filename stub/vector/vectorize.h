@@ -2,9 +2,14 @@
 #pragma once
 
 // Put before the definition of a function with a hot loop. What it calls must be inlined to profit.
-// The sanitizers' runtimes are not up yet when the dynamic linker makes its choice; clang has no clones of templates.
+// The sanitizers' runtimes are not up yet when the dynamic linker makes its choice; clang has no clones of templates. A
+// build for this machine only (UNIHAL_STUB_INSTRUCTION_SETS=NATIVE) needs the one that its processor would get.
 #if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+#ifdef UHAL_STUB_NATIVE_LEVEL
+#define UNIHAL_VECTORIZED __attribute__((target("arch=" UHAL_STUB_NATIVE_LEVEL)))
+#else
 #define UNIHAL_VECTORIZED __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#endif
 #else
 #define UNIHAL_VECTORIZED
 #endif

@@ -35,14 +35,18 @@ Shape output_shape(const Case& c) {
 void for_each_product(const Case& c, const std::function<void(size_t, size_t, size_t)>& visit) {
   const Shape y_shape = output_shape(c);
   const int64_t filters = c.w[0] / c.groups;
+  const Shape taps(c.w.begin() + 1, c.w.end());
+  Shape pixel(c.x.size()), weight(c.w.size());  // not one of each for every product, which AddressSanitizer notes
   for_each(y_shape, [&](const Shape& at) {
-    for_each(Shape(c.w.begin() + 1, c.w.end()), [&](const Shape& tap) {
-      Shape pixel = {at[0], at[1] / filters * c.w[1] + tap[0]};
-      Shape weight = {at[1], tap[0]};
+    for_each(taps, [&](const Shape& tap) {
+      pixel[0] = at[0];
+      pixel[1] = at[1] / filters * c.w[1] + tap[0];
+      weight[0] = at[1];
+      weight[1] = tap[0];
       for (size_t i = 0; i < c.stride.size(); ++i) {
-        pixel.push_back(at[i + 2] * c.stride[i] - c.before[i] + tap[i + 1] * c.dilation[i]);
-        if (pixel.back() < 0 || pixel.back() >= c.x[i + 2]) return;
-        weight.push_back(tap[i + 1]);
+        pixel[i + 2] = at[i + 2] * c.stride[i] - c.before[i] + tap[i + 1] * c.dilation[i];
+        if (pixel[i + 2] < 0 || pixel[i + 2] >= c.x[i + 2]) return;
+        weight[i + 2] = tap[i + 1];
       }
       visit(position(y_shape, at), position(c.x, pixel), position(c.w, weight));
     });

@@ -63,15 +63,17 @@ TEST(Resize, EqualsTheReferenceAndItsGradient) {
             const Values x_values = x.values(), dy_values = dy.values();
             Values expected_y(count(c.y)), expected_dx(x_values.size());
             size_t to = 0;
+            const Shape spatial(c.x.begin() + 2, c.x.end());
+            Shape at(c.x.size());
             for_each(c.y, [&](const Shape& place) {
-              const Shape spatial(c.x.begin() + 2, c.x.end());
+              at[0] = place[0];
+              at[1] = place[1];
               for_each(spatial, [&](const Shape& pixel) {
                 double share = 1;
-                Shape at = {place[0], place[1]};
                 for (size_t i = 0; i < pixel.size() && share != 0; ++i) {
                   const double source = source_of(attributes, c.x[i + 2], c.y[i + 2], place[i + 2]);
                   share *= weight(attributes, c.x[i + 2], source, pixel[i]);
-                  at.push_back(pixel[i]);
+                  at[i + 2] = pixel[i];
                 }
                 if (share == 0) return;
                 expected_y[to] += share * x_values[position(c.x, at)];
