@@ -225,7 +225,7 @@ std::string read_or_dumped_stack(void* state) {
   const bool read = python_3_11::read_stack(state, &text);
   if (read && now == kReads) return text;
   std::string printed = dumped_stack(state);
-  if (read && now == kUntried && printed.size() < kMostDumpBytes) {
+  if (read && !text.empty() && now == kUntried && printed.size() < kMostDumpBytes) {
     // Before the frames stands a line of its own.
     const bool same =
         printed.size() >= text.size() && printed.compare(printed.size() - text.size(), text.size(), text) == 0;
