@@ -58,7 +58,7 @@ def test_right_hand_sides_that_broadcast(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_factors(dtype: str) -> None:
-    for shape in ((5, 3), (3, 5), (2, 4, 4)):
+    for shape in ((5, 3), (3, 5), (2, 4, 4), (13, 4, 3)):
         x = random(*shape)
         compare(lambda x: L.lu(x, get_infos=True), x, dtype=dtype)
         for mode in ("reduced", "complete"):
@@ -71,7 +71,7 @@ def test_factors(dtype: str) -> None:
             x,
             dtype=dtype,
         )
-    for shape in ((5,), (3, 4)):
+    for shape in ((5,), (3, 4), (13, 4)):
         a = definite(*shape)
         for triangle in ("L", "U"):
             compare(lambda a, t=triangle: L.eigvalsh(a, t), a, dtype=dtype)
