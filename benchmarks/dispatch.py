@@ -16,8 +16,7 @@ from typing import Any
 import measure
 
 
-def paddle_call(place: str, is_single: bool) -> Callable[[], Any]:
-    del is_single
+def paddle_call(place: str, _is_single: bool) -> Callable[[], Any]:
     import paddle
 
     paddle.set_device(place)
@@ -45,8 +44,7 @@ def tensorflow_call(place: str, is_single: bool) -> Callable[[], Any]:
     return call
 
 
-def torch_call(place: str, is_single: bool) -> Callable[[], Any]:
-    del is_single
+def torch_call(place: str, _is_single: bool) -> Callable[[], Any]:
     import torch
 
     return partial(torch.add, torch.ones(16, device=place), torch.ones(16, device=place))

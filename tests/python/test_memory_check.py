@@ -75,6 +75,32 @@ print(live.site)
     assert printed.strip() == expected
 
 
+def test_sites_are_the_same_read_and_printed(tmp_path: Path) -> None:
+    """The first of a process is printed; later ones are read from frames on 3.11, but for names that are not ASCII."""
+    printed, _, lines = run_raw(
+        tmp_path,
+        """
+def größer(): return make(40)  # LARGER
+def deep(depth): return deep(depth - 1) if depth else make(48)  # DEEP
+pointers = [make(24)]  # FIRST
+pointers += [make(32)]  # SECOND
+pointers += [größer()]  # THIRD
+pointers += [deep(1)]  # FOURTH
+sites = {live.bytes: live.site for live in unihal.live_allocations("rdna:0")}
+print(*(sites[size] for size in (24, 32, 40, 48)), sep="\\n")
+for pointer in pointers: drop(pointer)
+""",
+    )
+    make = f"train.py:{lines['MAKE']} in make < "
+    end = f" in main < train.py:{lines['END']} in <module>"
+    assert printed.splitlines() == [
+        f"{make}train.py:{lines['FIRST']}{end}",
+        f"{make}train.py:{lines['SECOND']}{end}",
+        f"{make}train.py:{lines['LARGER']} in gr\\xf6\\xdfer < train.py:{lines['THIRD']} in main",
+        f"{make}train.py:{lines['DEEP']} in deep < train.py:{lines['DEEP']} in deep",
+    ]
+
+
 def test_lines_of_this_package_are_left_out(tmp_path: Path) -> None:
     printed, _, lines = run_raw(
         tmp_path,

@@ -10,9 +10,9 @@
  * Macros: X, the dtype; HEAD, a multiple of 16 that holds the features of all operands (zeros fill it up); WARPS, BLOCKS,
  * TILE, multiple of 16; VECTOR, whether operands and results move 16 bytes at a time (elements of rows lie side by side,
  * everything aligned); HAS_MASK; OWN_IN_REGISTERS, whether a warp keeps its own operands there rather than read them anew
- * for each tile; GROUPS, as UHAL_GROUPS_OF takes it. With form 3 BLOCKS is 1, WARPS a multiple of 4, HEAD and TILE of
- * 64, VECTOR set, and OWN_IN_REGISTERS not. Of attention_matrix_gradient BY_KEY; STEP, how many rows of a tile are taken at a time, and SLICE, how many
- * columns of the results: both multiples of 16. */
+ * for each tile; GROUPS, as UHAL_GROUPS_OF takes it. Of attention_matrix_gradient BY_KEY; STEP, how many rows of a tile are
+ * taken at a time, and SLICE, how many columns of the results: both multiples of 16. With form 3 of matrix_product.h
+ * BLOCKS is 1, WARPS a multiple of 4, HEAD, TILE, STEP and SLICE of 64, VECTOR set, and OWN_IN_REGISTERS not. */
 #include "csrc/kernels/prelude/floating.h"
 #define UHAL_PRODUCT_DTYPE X_DTYPE
 #include "csrc/kernels/prelude/matrix_product.h"
@@ -287,7 +287,8 @@ UHAL_KERNEL UHAL_GROUPS_OF(GROUP, GROUPS) void attention_matrix_forward(
   }
   uhal_await_copies();
   UHAL_BARRIER();
-  const uhal_tile own_tile = uhal_tile_at(uhal_tile_of(local), OPERAND_PLACE(warp / TEAM * TEAM_ROWS, 0, ROWS) + LEFT_LANE);
+  const uhal_tile own_tile =
+      uhal_tile_at(uhal_tile_of(local), OPERAND_PLACE(warp / TEAM * TEAM_ROWS, 0, ROWS) + LEFT_LANE);
   DECLARE_OWN_PARTS(1)
 
   uhal_sum average[BLOCKS][HEAD / 16];
@@ -313,7 +314,8 @@ UHAL_KERNEL UHAL_GROUPS_OF(GROUP, GROUPS) void attention_matrix_forward(
       load_rows(next, &keys, other + TILE, TILE);
       load_rows(next + TILE_ELEMENTS, &values, other + TILE, TILE);
     }
-    if (causal && other > first + (warp / TEAM + 1) * TEAM_ROWS - 1 + shift) continue; /* nothing that the team's rows see */
+    /* Nothing that the team's rows see. */
+    if (causal && other > first + (warp / TEAM + 1) * TEAM_ROWS - 1 + shift) continue;
 
     uhal_sum scores[BLOCKS][TILE / 16];
     const uhal_tile of_keys = uhal_tile_at(uhal_tile_of(tile), RIGHT_LANE);
@@ -556,7 +558,8 @@ UHAL_KERNEL UHAL_GROUPS_OF(GROUP, GROUPS) void attention_matrix_gradient(
   if (begin < end) load_turn(streamed, &right, &right_value, begin, all_sums, all_offsets);
   uhal_await_copies();
   UHAL_BARRIER();
-  const uhal_tile own_tile = uhal_tile_at(uhal_tile_of(local), OPERAND_PLACE(warp / TEAM * TEAM_ROWS, 0, ROWS) + LEFT_LANE);
+  const uhal_tile own_tile =
+      uhal_tile_at(uhal_tile_of(local), OPERAND_PLACE(warp / TEAM * TEAM_ROWS, 0, ROWS) + LEFT_LANE);
   DECLARE_OWN_PARTS(2)
 #if !BY_KEY
   float sum_of[BLOCKS][UHAL_SUM_ROWS], offset_of[BLOCKS][UHAL_SUM_ROWS];
@@ -594,7 +597,9 @@ UHAL_KERNEL UHAL_GROUPS_OF(GROUP, GROUPS) void attention_matrix_gradient(
     for (int32 step = 0; step < TILE; step += STEP) {
       const INDEX others = start + step;
       if (others >= end) break;
-      if (causal && (BY_KEY ? team_row > others + STEP - 1 + shift : others > team_row + TEAM_ROWS - 1 + shift)) continue;
+      if (causal && (BY_KEY ? team_row > others + STEP - 1 + shift : others > team_row + TEAM_ROWS - 1 + shift)) {
+        continue;
+      }
       const uhal_tile of_step = uhal_tile_at(uhal_tile_of(tile), step * ROW_DISTANCE);
       const uhal_tile of_right = uhal_tile_at(of_step, RIGHT_LANE);
       uhal_sum scores[BLOCKS][STEP / 16], products[BLOCKS][STEP / 16];
