@@ -5,13 +5,18 @@ the others run side by side, the longest first. What a suite prints goes to buil
 ends, so that two do not mix. At the end come the seconds of each suite and the ten slowest tests; one failed suite
 fails the run, after all have run. The seconds are those of a clock and, since suites share the cores with one another
 and with whatever else runs, those that processors worked for the suite and all its child processes.
+
+A suite whose processes have hardly worked for ten minutes hangs: what each of them waits in is written to its log,
+pytest prints its stacks, all of them are ended, and the suite has failed.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -21,6 +26,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 LOGS = Path("build/logs")
+IDLE_SECONDS = 600.0  # pytest ends a test that waits after 300
+IDLE_SHARE = 0.01  # of one processor: what waits may look again and again
 
 
 @dataclass(frozen=True)
@@ -114,14 +121,81 @@ def slow_tests(text: str) -> list[tuple[float, str]]:
     ]
 
 
-def run(suite: Suite) -> Outcome:
+@dataclass(frozen=True)
+class Process:
+    """A process, as its folder of /proc describes it."""
+
+    number: int
+    parent: int
+    ticks: int  # that it and its ended children worked, in user's code and the system's
+    command: str
+
+    @staticmethod
+    def read(folder: Path) -> Process | None:
+        """None for one that has ended meanwhile."""
+        try:
+            # The name, between parentheses, may have blanks.
+            fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
+            command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+        except OSError:
+            return None
+        return Process(int(folder.name), int(fields[1]), sum(map(int, fields[11:15])), command[:300])
+
+    def waits_in(self) -> str:
+        """The system's function that each thread waits in."""
+        threads = []
+        for folder in sorted(Path(f"/proc/{self.number}/task").glob("*")):
+            try:
+                threads.append(f"{(folder / 'comm').read_text().strip()}:{(folder / 'wchan').read_text()}")
+            except OSError:
+                continue
+        return ", ".join(threads)
+
+
+def processes_of(ancestor: int) -> list[Process]:
+    """A process and all that descend from it, parents first."""
+    known = [process for folder in Path("/proc").glob("[0-9]*") if (process := Process.read(folder))]
+    family = [process for process in known if process.number == ancestor]
+    for process in family:  # which grows meanwhile
+        family += [child for child in known if child.parent == process.number]
+    return family
+
+
+def end_idle(process: subprocess.Popen[bytes], log: Path, ended: threading.Event, idle_seconds: float) -> None:
+    """Waits until a suite has ended, or ends all its processes once they have hardly worked for so long."""
+    before, since = 0, time.monotonic()
+    while not ended.wait(min(idle_seconds / 10, 10)):
+        family = processes_of(process.pid)
+        worked = sum(member.ticks for member in family)
+        if abs(worked - before) > IDLE_SHARE * idle_seconds * os.sysconf("SC_CLK_TCK"):
+            before, since = worked, time.monotonic()
+        elif time.monotonic() - since >= idle_seconds:
+            with log.open("a") as file:
+                print(f"\nThe suite has hardly worked for {idle_seconds:.0f} s; its processes are ended:", file=file)
+                for member in family:
+                    print(f"{member.number} of {member.parent}: {member.command}\n  {member.waits_in()}", file=file)
+            # pytest has Python print its threads' stacks for the first one.
+            for number in (signal.SIGABRT, signal.SIGKILL):
+                for member in reversed(family):
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(member.number, number)
+                ended.wait(5)
+
+
+def run(suite: Suite, idle_seconds: float = IDLE_SECONDS) -> Outcome:
     """Runs a suite and shows what it printed."""
     log = LOGS / f"{suite.target}.log"
     start = time.monotonic()
-    with log.open("wb") as file:
+    ended = threading.Event()
+    log.unlink(missing_ok=True)
+    with log.open("ab") as file:  # which the watch writes to as well
         process = subprocess.Popen(["make", suite.target], stdout=file, stderr=subprocess.STDOUT)
+        watch = threading.Thread(target=end_idle, args=(process, log, ended, idle_seconds))
+        watch.start()
         # Not wait(): only this tells what one child process of several took.
         _, status, usage = os.wait4(process.pid, 0)
+        ended.set()
+        watch.join()
     process.returncode = code = os.waitstatus_to_exitcode(status)
     seconds, worked = time.monotonic() - start, usage.ru_utime + usage.ru_stime
     text = log.read_text(errors="replace")

@@ -198,6 +198,26 @@ def test_each_suite_is_a_target_of_the_makefile_and_in_one_group() -> None:
     assert all(suite.group in suites.GROUPS for suite in suites.SUITES)
 
 
+def test_a_suite_that_hangs_is_ended_and_says_where(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    suites = load("tests/suites.py")
+    code = "import faulthandler, time; faulthandler.enable(); time.sleep(1000)"
+    work = "import time; end = time.time() + 3\nwhile time.time() < end: pass"
+    (tmp_path / "waits.py").write_text(code)
+    (tmp_path / "works.py").write_text(work)
+    (tmp_path / "Makefile").write_text(
+        "".join(f"{name}:\n\t{sys.executable} {name}.py\n" for name in ("waits", "works"))
+    )
+    monkeypatch.chdir(tmp_path)
+    suites.LOGS.mkdir(parents=True)
+    assert not suites.run(suites.Suite("works", "rest"), idle_seconds=1).failed
+    assert suites.run(suites.Suite("waits", "rest"), idle_seconds=1).failed
+    printed = capfd.readouterr().out
+    assert re.search(r"waits\.py\n  python\S*:\w+", printed)
+    assert 'waits.py", line 1 in <module>' in printed
+
+
 def test_slow_tests_are_read_from_both_runners() -> None:
     suites = load("tests/suites.py")
     text = (
