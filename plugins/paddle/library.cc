@@ -6,6 +6,8 @@
 
 #include <cstdint>
 #include <cstring>
+#include <string>
+#include <vector>
 
 namespace unihal::paddle {
 namespace {
@@ -62,30 +64,25 @@ int redirect_one_library(dl_phdr_info* info, size_t, void* argument) {
   return 0;
 }
 
-struct Search {
-  const char* symbol;
-  void* library;
-};
-
-int search_one_library(dl_phdr_info* info, size_t, void* argument) {
-  auto* search = static_cast<Search*>(argument);
-  if (!belongs_to_paddle(info)) return 0;
-  void* library = dlopen(info->dlpi_name, RTLD_LAZY | RTLD_NOLOAD);
-  if (library == nullptr) return 0;
-  if (dlsym(library, search->symbol) != nullptr) {
-    search->library = library;
-    return 1;
-  }
-  dlclose(library);
+int note_one_library(dl_phdr_info* info, size_t, void* paths) {
+  if (belongs_to_paddle(info)) static_cast<std::vector<std::string>*>(paths)->emplace_back(info->dlpi_name);
   return 0;
 }
 
 }  // namespace
 
 void* find_paddle_library(const char* symbol) {
-  Search search = {symbol, nullptr};
-  dl_iterate_phdr(search_one_library, &search);
-  return search.library;
+  // Nothing is opened while the libraries are gone through: a thread that opens another one at that time holds the lock
+  // that opening takes, and waits for the one that going through them takes.
+  std::vector<std::string> paths;
+  dl_iterate_phdr(note_one_library, &paths);
+  for (const std::string& path : paths) {
+    void* library = dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+    if (library == nullptr) continue;
+    if (dlsym(library, symbol) != nullptr) return library;
+    dlclose(library);
+  }
+  return nullptr;
 }
 
 int redirect_paddle_calls(const char* symbol, void* replacement) {
