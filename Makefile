@@ -154,7 +154,7 @@ test-native: $(SITE)
 	bash tests/fetch_pocl.sh
 	$(CMAKE) -B build/cmake -DUNIHAL_BUILD_TESTS=ON -DUNIHAL_BUILD_GPU_TESTS=OFF >build/configure.log || { cat build/configure.log; exit 1; }
 	$(CMAKE) --build build/cmake
-	OMP_WAIT_POLICY=passive .venv/bin/ctest --test-dir build/cmake --output-on-failure --no-tests=error --parallel $(JOBS) \
+	OMP_WAIT_POLICY=passive .venv/bin/ctest --test-dir build/cmake --output-on-failure --no-tests=error --parallel $(JOBS) --timeout 600 \
 	  --exclude-regex '^stub_(data|nn)_test\.strict'
 
 sanitize: sanitize-address sanitize-thread

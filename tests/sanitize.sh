@@ -52,7 +52,7 @@ export ASAN_OPTIONS=detect_leaks=1:halt_on_error=1:allocator_may_return_null=1 U
 export TSAN_OPTIONS="suppressions='$PWD/$build/races.txt':halt_on_error=1:second_deadlock_stack=1:allocator_may_return_null=1"
 # As in the Makefile's test-native.
 export OMP_WAIT_POLICY=passive
-run=(ctest --test-dir "$build" --output-on-failure --no-tests=error --parallel "$jobs")
+run=(ctest --test-dir "$build" --output-on-failure --no-tests=error --parallel "$jobs" --timeout 600)
 "${run[@]}" "${tests[@]}" | tee "$build/tests.log" && exit
 # Now and then LeakSanitizer's own tracer crashes where a driver's thread ends while it looks, behind a test that passed.
 # Where that is all that failed, those tests are run again.

@@ -10,7 +10,7 @@ int main(int, char** arguments) {
   if (dlopen(arguments[1], RTLD_NOW) == nullptr) return 2;
   std::atomic<bool> done{false};
   std::thread other([&] {
-    for (int i = 0; i < 2000; ++i) {
+    for (int i = 0; i < 300; ++i) {
       void* library = dlopen(arguments[2], RTLD_NOW);
       if (library == nullptr) return;
       dlclose(library);

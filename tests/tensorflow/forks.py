@@ -9,10 +9,12 @@ itself takes processes of its own (test_process.py).
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import os
 import runpy
 import select
+import signal
 import subprocess
 import sys
 import tempfile
@@ -29,9 +31,26 @@ PLUGIN_LIBRARY = "TF_PLUGGABLE_DEVICE_LIBRARY_PATH"
 
 @cache
 def _server() -> subprocess.Popen[str]:
-    server = subprocess.Popen([sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    atexit.register(server.communicate)  # it ends with its input
+    server = subprocess.Popen(
+        [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    atexit.register(_end, server)
     return server
+
+
+def _end(server: subprocess.Popen[str]) -> None:
+    """Ends it by the end of its input; if it does not, as a fork that hangs."""
+    try:
+        server.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        _kill(server)
+
+
+def _kill(server: subprocess.Popen[str]) -> None:
+    """With its fork, which would stay otherwise."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(server.pid, signal.SIGKILL)
+    server.wait()
 
 
 def run(arguments: list[str], environment: dict[str, str], timeout: float = 180) -> subprocess.CompletedProcess[str]:
@@ -44,8 +63,7 @@ def run(arguments: list[str], environment: dict[str, str], timeout: float = 180)
         server.stdin.write(json.dumps(request) + "\n")
         server.stdin.flush()
         if not select.select([server.stdout], [], [], timeout)[0]:
-            server.kill()
-            server.wait()
+            _kill(server)
             _server.cache_clear()
             raise subprocess.TimeoutExpired(arguments, timeout, output.read_text(), errors.read_text())
         status = int(server.stdout.readline())
