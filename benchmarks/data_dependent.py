@@ -111,6 +111,8 @@ class Bench:
 
     def _masks(self) -> Iterator[Work]:
         count = self.scale << 24
+        x = self.generator.standard_normal(count, dtype=np.float32)
+        device_x = self.put(x)
         for name, part in (("half", 0.5), ("one in a hundred", 0.01)):
             mask = self.generator.random(count) < part
             device_mask = self.put(mask)
@@ -120,6 +122,14 @@ class Bench:
                 f"nonzero of {count >> 20} Mi, {name}",
                 lambda m=device_mask, t=total, i=indices: ops.launch.launch("nonzero", [m], [t, i]),
                 lambda m=mask: np.flatnonzero(m),
+                count + 8 * found,
+            )
+            # Elements that are left out count for nothing, though the lines of memory that they lie in are read.
+            values = Buffer((found,), "float32", self.device)
+            yield Work(
+                f"compact of {count >> 20} Mi, {name}",
+                lambda m=device_mask, y=values: ops.launch.launch("compact", [device_x, m], [y]),
+                lambda m=mask: x[m],
                 count + 8 * found,
             )
 

@@ -19,8 +19,8 @@
  * - Complex numbers (since ABI 1.6). An op with a complex operand computes with complex numbers, of float64 if any
  * operand is float64 or complex128, else of float32; real operands lie on the real axis, and a real output takes the
  * real part. Errors are relative to the modulus. What needs an order, and what a kind does not name, is refused.
- * - float8_e4m3fn and float8_e5m2 (since ABI 1.8) are dtypes to store in: copy, cast, fill and gathering take them, all
- *   other kinds refuse them as INVALID_ARGUMENT.
+ * - float8_e4m3fn and float8_e5m2 (since ABI 1.8) are dtypes to store in: copy, cast, fill, gathering and compaction
+ *   take them, all other kinds refuse them as INVALID_ARGUMENT.
  * - `attributes` may be NULL where the defaults below are wanted; its struct begins with struct_size.
  */
 #ifndef UNIHAL_OP_H_
@@ -403,6 +403,11 @@ enum {
    * values; else its leading axes are those of values (..., m). Rows are in ascending order, NaN last, as UHAL_OP_SORT
    * puts them; of others any number from 0 to n is given. attributes: uhal_search_attributes. */
   UHAL_OP_SEARCH_SORTED = 161,
+
+  /* [x, mask (x's shape)] -> [values (k; x's dtype), count (optional: one element; int32 or int64)]: the elements of x
+   * where the mask is not 0 (NaN is not), in row-major order. k is free, as the room of UHAL_OP_NONZERO's indices:
+   * elements beyond it are dropped, and of more room than `count` the rest keeps its contents. Since ABI 1.12. */
+  UHAL_OP_COMPACT = 162,
 
   /* -- sequences, since ABI 1.8 ---------------------------------------------------------------- */
 

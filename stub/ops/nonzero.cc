@@ -1,6 +1,8 @@
-// UHAL_OP_NONZERO: a count of each part of the mask, and then the positions from where the parts before it end.
+// UHAL_OP_NONZERO and UHAL_OP_COMPACT: a count of each part of the mask, and then the positions, or the elements there,
+// from where the parts before it end.
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <type_traits>
 #include <utility>
@@ -78,6 +80,34 @@ UNIHAL_VECTORIZED int64_t find_in_block(int64_t count, const uint8_t* flags, int
   }
   for (; i < count; ++i) {
     if (flags[i] != 0) found[length++] = static_cast<Index>(first + i);
+  }
+  return length;
+}
+
+// Writes the elements whose flags are not 0 and tells how many there are; `kept` has room for as many as there are
+// flags, as above.
+template <class Element>
+UNIHAL_VECTORIZED int64_t keep_in_block(int64_t count, const uint8_t* flags, const Element* x, Element* kept) {
+  typedef uint32_t Vector __attribute__((vector_size(32), aligned(sizeof(uint32_t)), may_alias));
+  typedef int32_t Places __attribute__((vector_size(32), may_alias));
+  constexpr uint64_t kLowestBits = 0x0102040810204080, kAllOnes = 0x0101010101010101;
+  int64_t length = 0, i = 0;
+  for (; i + kWord <= count; i += kWord) {
+    const uint64_t word = word_at(flags + i);
+    if (word == 0) continue;
+    const uint64_t ones = ones_of(word);
+    const int32_t* const places = kPlaces.of[ones * kLowestBits >> 56];
+    if constexpr (std::is_same_v<Element, uint32_t>) {
+      const Vector all = *reinterpret_cast<const Vector*>(x + i);
+      *reinterpret_cast<Vector*>(kept + length) = __builtin_shuffle(all, *reinterpret_cast<const Places*>(places));
+    } else {
+#pragma GCC unroll 8
+      for (int64_t k = 0; k < kWord; ++k) kept[length + k] = x[i + places[k]];
+    }
+    length += static_cast<int64_t>(ones * kAllOnes >> 56);
+  }
+  for (; i < count; ++i) {
+    if (flags[i] != 0) kept[length++] = x[i];
   }
   return length;
 }
@@ -244,6 +274,60 @@ void write_part(const Flags& flags, int64_t begin, int64_t end, int64_t at, int6
   });
 }
 
+// The elements of a tensor, in row-major order, as bits.
+template <class Element>
+class Elements {
+ public:
+  explicit Elements(const uhal_tensor& x)
+      : order_(row_major_view(x)), space_(make_row_major(x)), x_(static_cast<const Element*>(x.data)) {}
+
+  // `count` of them from `first` on: where they are, or copied to `buffer`.
+  const Element* read(int64_t first, int64_t count, Element* buffer) const {
+    if (space_.dense(1)) return x_ + first;
+    Cursor cursor(space_, first);
+    const int64_t step = space_.strides[1][space_.rank - 1];
+    for (int64_t done = 0; done < count;) {
+      const int64_t run = std::min(cursor.run(), count - done);
+      const Element* const from = x_ + cursor.offset(1);
+      for (int64_t i = 0; i < run; ++i) buffer[done + i] = from[i * step];
+      cursor.advance(run);
+      done += run;
+    }
+    return buffer;
+  }
+
+ private:
+  Space make_row_major(const uhal_tensor& x) const {
+    const uhal_tensor* views[] = {&order_, &x};
+    return make_space(views, 2);
+  }
+
+  uhal_tensor order_;
+  Space space_;
+  const Element* x_;
+};
+
+// The elements of x from `begin` to `end` whose flags are set, to the rows of `values` from `at` to `stop`, as above.
+template <class Element>
+void keep_part(const Flags& flags, int64_t begin, int64_t end, int64_t at, int64_t stop, const Elements<Element>& x,
+               const uhal_tensor& values) {
+  constexpr int64_t kRoom = kBlock + kShortAxis;
+  const int64_t step = values.strides[0];
+  Element* const to = static_cast<Element*>(values.data);
+  flags.read(begin, end, [&](int64_t first, int64_t count, const uint8_t* flag) {
+    if (at >= stop) return;
+    Element buffer[kRoom], kept[kRoom];
+    const Element* const from = x.read(first, count, buffer);
+    if (step == 1 && at + count <= stop) {
+      at += keep_in_block(count, flag, from, to + at);
+      return;
+    }
+    const int64_t length = keep_in_block(count, flag, from, kept);
+    for (int64_t i = 0; i < std::min(length, stop - at); ++i) to[(at + i) * step] = kept[i];
+    at += length;
+  });
+}
+
 void store_count(const uhal_tensor& count, int64_t value) {
   if (count.dtype == UHAL_INT64) {
     *static_cast<int64_t*>(count.data) = value;
@@ -252,39 +336,83 @@ void store_count(const uhal_tensor& count, int64_t value) {
   }
 }
 
+const char* refuse_mask(const char* op, const uhal_tensor& mask) {
+  if (is_real(mask.dtype)) return nullptr;
+  return refusal(
+      "%s: a mask of dtype %s is not supported; compare it with 0 first, or look at real and imaginary parts", op,
+      dtype_name(mask.dtype));
+}
+
+// Calls body(begin, end, of them before, of them before `end`) for each part of the mask's elements, `them` being those
+// that are not 0, and tells in `total` how many they are.
+template <class Body>
+uhal_status for_each_part(const char* op, const Flags& flags, int64_t* total, const Body& body) {
+  const int64_t parts = (flags.count() + kPart - 1) / kPart;
+  ScratchFrame frame;
+  int64_t* totals = frame.take<int64_t>(static_cast<size_t>(parts) + 1);
+  if (totals == nullptr) return fail(UHAL_RESOURCE_EXHAUSTED, "%s: the host has no memory left for its counts", op);
+  const auto in_parallel = [&](const auto& of_part) {
+    parallel_for(parts, kPart, [&](int64_t begin, int64_t end) {
+      for (; begin < end; ++begin) of_part(begin, begin * kPart, std::min(flags.count(), (begin + 1) * kPart));
+    });
+  };
+  in_parallel([&](int64_t part, int64_t begin, int64_t end) { totals[part] = count_part(flags, begin, end); });
+  int64_t before = 0;
+  for (int64_t part = 0; part < parts; ++part) before += std::exchange(totals[part], before);
+  totals[parts] = *total = before;
+  in_parallel([&](int64_t part, int64_t begin, int64_t end) { body(begin, end, totals[part], totals[part + 1]); });
+  return UHAL_OK;
+}
+
+template <class Element>
+uhal_status compact(const uhal_op& op) {
+  const Elements<Element> x(*op.inputs[0]);
+  const Flags flags(*op.inputs[1]);
+  const uhal_tensor& values = *op.outputs[0];
+  const uhal_tensor* count = op.output_count > 1 ? op.outputs[1] : nullptr;
+  int64_t total = 0;
+  const uhal_status status =
+      for_each_part("compact", flags, &total, [&](int64_t begin, int64_t end, int64_t at, int64_t stop) {
+        keep_part(flags, begin, end, at, std::min(stop, values.shape[0]), x, values);
+      });
+  if (status == UHAL_OK && count != nullptr) store_count(*count, total);
+  return status;
+}
+
 }  // namespace
 
-const char* refuse_nonzero(const uhal_op& op) {
-  const uhal_dtype dtype = op.inputs[0]->dtype;
-  if (is_real(dtype)) return nullptr;
-  return refusal("nonzero: dtype %s is not supported; compare it with 0 first, or look at real and imaginary parts",
-                 dtype_name(dtype));
-}
+const char* refuse_nonzero(const uhal_op& op) { return refuse_mask("nonzero", *op.inputs[0]); }
 
 uhal_status run_nonzero(const Launch& launch) {
   const uhal_tensor& mask = *launch.op.inputs[0];
   const uhal_tensor* indices = launch.op.output_count > 1 ? launch.op.outputs[1] : nullptr;
   const Flags flags(mask);
-  const int64_t parts = (flags.count() + kPart - 1) / kPart;
-  ScratchFrame frame;
-  int64_t* totals = frame.take<int64_t>(static_cast<size_t>(parts) + 1);
-  if (totals == nullptr) return fail(UHAL_RESOURCE_EXHAUSTED, "nonzero: the host has no memory left for its counts");
-  const auto for_each_part = [&](const auto& body) {
-    parallel_for(parts, kPart, [&](int64_t begin, int64_t end) {
-      for (; begin < end; ++begin) body(begin, begin * kPart, std::min(flags.count(), (begin + 1) * kPart));
-    });
-  };
-  for_each_part([&](int64_t part, int64_t begin, int64_t end) { totals[part] = count_part(flags, begin, end); });
-  int64_t before = 0;
-  for (int64_t part = 0; part < parts; ++part) before += std::exchange(totals[part], before);
-  totals[parts] = before;
-  store_count(*launch.op.outputs[0], before);
-  if (indices == nullptr) return UHAL_OK;
-  const Positions positions(mask, *indices);
-  for_each_part([&](int64_t part, int64_t begin, int64_t end) {
-    write_part(flags, begin, end, totals[part], std::min(totals[part + 1], positions.room()), positions);
-  });
-  return UHAL_OK;
+  int64_t total = 0;
+  const uhal_status status =
+      for_each_part("nonzero", flags, &total, [&](int64_t begin, int64_t end, int64_t at, int64_t stop) {
+        if (indices == nullptr) return;
+        const Positions positions(mask, *indices);
+        write_part(flags, begin, end, at, std::min(stop, positions.room()), positions);
+      });
+  if (status == UHAL_OK) store_count(*launch.op.outputs[0], total);
+  return status;
+}
+
+const char* refuse_compact(const uhal_op& op) { return refuse_mask("compact", *op.inputs[1]); }
+
+uhal_status run_compact(const Launch& launch) {
+  switch (dtype_size(launch.op.inputs[0]->dtype)) {
+    case 1:
+      return compact<uint8_t>(launch.op);
+    case 2:
+      return compact<uint16_t>(launch.op);
+    case 4:
+      return compact<uint32_t>(launch.op);
+    case 8:
+      return compact<uint64_t>(launch.op);
+    default:
+      return compact<std::array<uint64_t, 2>>(launch.op);
+  }
 }
 
 }  // namespace unihal::stub

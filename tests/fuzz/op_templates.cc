@@ -168,6 +168,8 @@ const OpTemplate kOpTemplates[] = {
 
     {UHAL_OP_NONZERO, "abc", "1/i k/i?", NONE},
     {UHAL_OP_NONZERO, "abc/v", "()/i k3/i?", NONE},
+    {UHAL_OP_COMPACT, "abc abc/m", "k 1/i?", NONE},
+    {UHAL_OP_COMPACT, "abc/v abc", "k ()/i?", NONE},
     {UHAL_OP_SEARCH_SORTED, "k abc", "abc/i", WITH(kSearch)},
     {UHAL_OP_SEARCH_SORTED, "abk abc", "abc/i", WITH(kSearch)},
 

@@ -128,6 +128,22 @@ def _slope(x: torch.Tensor, entries: tuple[Any, ...]) -> torch.Tensor:
     return torch.autograd.grad(result, leaf, line % 7)[0]
 
 
+@pytest.mark.parametrize("dtype", [*DTYPES, torch.bfloat16, torch.complex128], ids=str)
+def test_a_mask_of_all_axes_selects_elements(dtype: torch.dtype) -> None:
+    before = unihal.fallbacks()
+    generator = torch.Generator().manual_seed(3)
+    for make in OPERANDS:
+        operand = (make() % 5).to(dtype)
+        ours = _copy(operand)
+        for share in (0.0, 0.4, 1.0):
+            mask = torch.rand(operand.shape, generator=generator) < share
+            turned = mask.movedim(0, -1).contiguous().movedim(-1, 0) if mask.dim() else mask
+            for given in (mask, turned, mask[:1] if mask.dim() else mask):
+                assert torch.equal(ours.masked_select(given.to(DEVICE)).cpu(), operand.masked_select(given))
+            assert torch.equal(ours[turned.to(DEVICE)].cpu(), operand[turned])
+    assert unihal.fallbacks() == before
+
+
 @pytest.mark.parametrize(
     "dtype", [pytest.param(d, id=str(d), marks=() if d == torch.float32 else pytest.mark.whole) for d in DTYPES]
 )

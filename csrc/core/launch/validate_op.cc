@@ -245,6 +245,7 @@ bool takes_float8(uhal_op_kind kind) {
     case UHAL_OP_GATHER:
     case UHAL_OP_GATHER_ND:
     case UHAL_OP_GATHER_ELEMENTS:
+    case UHAL_OP_COMPACT:
       return true;
     default:
       return false;
@@ -255,7 +256,7 @@ bool takes_float8(uhal_op_kind kind) {
 uhal_status check_storage(const Operand& operand) {
   if (takes_float8(operand.op.row->kind)) return UHAL_OK;
   return UHAL_FAIL(UHAL_INVALID_ARGUMENT,
-                   "%s: %s has dtype %s, which is for storage (copy, cast, fill, gather); cast it first.",
+                   "%s: %s has dtype %s, which is for storage (copy, cast, fill, gather, compact); cast it first.",
                    operand.op.row->name, operand.name, uhal_dtype_name(operand.tensor->dtype));
 }
 

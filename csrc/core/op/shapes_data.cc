@@ -17,21 +17,34 @@ uhal_status expect_index_dtype(const OpView& op, const uhal_tensor* operand) {
   return expect_dtype(op, operand, operand == nullptr || is_index(operand->dtype), "int32 or int64");
 }
 
+// Of a number of all elements of `counted`.
+uhal_status expect_count(const OpView& op, const uhal_tensor& count, const uhal_tensor& counted) {
+  UHAL_EXPECT(expect_index_dtype(op, &count));
+  if (count.rank > 0) UHAL_EXPECT(expect_shape(op, &count, Shape{1}, "one element"));
+  return expect_room(op, &count, element_count(counted));
+}
+
 }  // namespace
 
 uhal_status check_nonzero(const OpView& op) {
   const uhal_tensor& mask = *op.input(0);
-  const uhal_tensor& count = *op.output(0);
   const uhal_tensor* indices = op.output(1);
-  UHAL_EXPECT(expect_index_dtype(op, &count));
-  if (count.rank > 0) UHAL_EXPECT(expect_shape(op, &count, Shape{1}, "one element"));
-  UHAL_EXPECT(expect_room(op, &count, element_count(mask)));
+  UHAL_EXPECT(expect_count(op, *op.output(0), mask));
   if (indices == nullptr) return UHAL_OK;
   UHAL_EXPECT(expect_index_dtype(op, indices));
   UHAL_EXPECT(expect_room(op, indices, element_count(mask)));
   UHAL_EXPECT(expect_rank(op, indices, 1, 2, "(k) for numbers of elements, (k, rank of mask) for coordinates"));
   if (indices->rank == 1) return UHAL_OK;
   return expect_shape(op, indices, Shape{indices->shape[0], mask.rank}, "(k, rank of mask)");
+}
+
+uhal_status check_compact(const OpView& op) {
+  const uhal_tensor& x = *op.input(0);
+  const uhal_tensor* count = op.output(1);
+  UHAL_EXPECT(expect_shape(op, op.input(1), Shape(x), "the shape of x"));
+  UHAL_EXPECT(expect_rank(op, op.output(0), 1, 1, "(k)"));
+  UHAL_EXPECT(expect_same_dtype(op, op.output(0), &x));
+  return count == nullptr ? UHAL_OK : expect_count(op, *count, x);
 }
 
 uhal_status check_search_sorted(const OpView& op) {

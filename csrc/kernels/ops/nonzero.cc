@@ -1,6 +1,6 @@
-// UHAL_OP_NONZERO: a launch that counts parts of the mask and leaves a bit for each element, and one that writes the
-// positions of each part from where those of the parts before it end. The mask is read once; nothing depends on which
-// work-group comes first.
+// UHAL_OP_NONZERO and UHAL_OP_COMPACT: a launch that counts parts of the mask and leaves a bit for each element, and
+// one that writes the positions of each part, or the elements there, from where those of the parts before it end. The
+// mask is read once; nothing depends on which work-group comes first.
 
 #include <algorithm>
 
@@ -38,14 +38,94 @@ void append_coordinates(Arguments& arguments, const uhal_tensor& mask, bool want
   append_indices(arguments, members, 1 + kind.rank, kind.wide);
 }
 
+// The first launch, and what the second one is told of it.
+class CountedParts {
+ public:
+  // `kind` holds the mask's layout and that of what is written.
+  CountedParts(Queue& queue, const uhal_tensor& mask, const Space& space, const LayoutKind& kind)
+      : mask_(mask), space_(space), kind_(kind) {
+    group_ = team_group_size(queue.traits());
+    const int64_t tile = kWord * group_;
+    const int64_t tiles = (space.count + tile - 1) / tile;
+    const DeviceTraits& traits = queue.traits();
+    const int64_t wanted =
+        std::min(kMostParts, traits.is_cpu ? traits.compute_units : int64_t{16} * traits.compute_units);
+    length_ = (tiles + wanted - 1) / wanted * tile;
+    grid_.groups[0] = (space.count + length_ - 1) / length_;
+    grid_.group_size[0] = group_;
+  }
+
+  uhal_status launch(Queue& queue) {
+    const int64_t total_bytes = grid_.groups[0] * static_cast<int64_t>(sizeof(int64_t));
+    const int64_t flag_bytes = (space_.count + kWord - 1) / kWord * 4;
+    const uhal_status status = queue.workspace(static_cast<size_t>(total_bytes + flag_bytes), &totals_);
+    if (status != UHAL_OK) return status;
+    flags_ = static_cast<char*>(totals_) + total_bytes;
+    Arguments arguments;
+    arguments.pointer(mask_.data).pointer(totals_).pointer(flags_);
+    append_layout(arguments, space_, kind_);
+    append_lengths(arguments);
+    return queue.run(spec("count_parts"), arguments, grid_);
+  }
+
+  KernelSpec spec(const char* entry) const {
+    KernelSpec spec(sources::nonzero, entry);
+    spec.compute(compute_of(mask_.dtype)).dtype("X", mask_.dtype).define("DENSE", is_dense(mask_, space_));
+    spec.define("ITEMS", items_of(mask_.dtype));
+    kind_.define(spec);
+    spec.define("UHAL_GROUP", group_);
+    return spec;
+  }
+
+  // Arguments of the second launch: the first one's results, and where their sum goes.
+  Arguments results(const uhal_tensor* count) const {
+    Arguments arguments;
+    arguments.pointer(flags_).pointer(totals_).pointer(data_of(count));
+    return arguments;
+  }
+
+  void append_lengths(Arguments& arguments) const {
+    append_index(arguments, space_.count, kind_.wide);
+    append_index(arguments, length_, kind_.wide);
+  }
+
+  const Grid& grid() const { return grid_; }
+
+ private:
+  const uhal_tensor& mask_;
+  const Space& space_;
+  const LayoutKind kind_;
+  int32_t group_;
+  int64_t length_;
+  Grid grid_;
+  void* totals_ = nullptr;
+  void* flags_ = nullptr;
+};
+
+const char* refuse_mask(const char* op, const uhal_tensor& mask) {
+  if (is_real(mask.dtype)) return nullptr;
+  return refusal(
+      "%s: a mask of dtype %s is not supported; compare it with 0 first, or look at real and imaginary parts", op,
+      dtype_name(mask.dtype));
+}
+
+// The type of the dialect to copy elements of so many bytes with; of 16 bytes it is half of one.
+const char* element_type(int64_t bytes) {
+  switch (bytes) {
+    case 1:
+      return "uint8";
+    case 2:
+      return "uint16";
+    case 4:
+      return "uint32";
+    default:
+      return "uint64";
+  }
+}
+
 }  // namespace
 
-const char* refuse_nonzero(const DeviceTraits&, const uhal_op& op) {
-  const uhal_dtype dtype = op.inputs[0]->dtype;
-  if (is_real(dtype)) return nullptr;
-  return refusal("nonzero: dtype %s is not supported; compare it with 0 first, or look at real and imaginary parts",
-                 dtype_name(dtype));
-}
+const char* refuse_nonzero(const DeviceTraits&, const uhal_op& op) { return refuse_mask("nonzero", *op.inputs[0]); }
 
 uhal_status run_nonzero(Queue& queue, const uhal_op& op) {
   const uhal_tensor& mask = *op.inputs[0];
@@ -58,50 +138,55 @@ uhal_status run_nonzero(Queue& queue, const uhal_op& op) {
 
   LayoutKind kind = widest(layout_kind(space), {false, mask.rank <= 4 ? 4 : UHAL_MAX_RANK});
   kind.wide |= indices != nullptr && !fits_32_bits(*indices);
-  const int32_t group = team_group_size(queue.traits());
-  const int64_t tiles = (space.count + kWord * group - 1) / (kWord * group);
-  const DeviceTraits& traits = queue.traits();
-  const int64_t wanted =
-      std::min(kMostParts, traits.is_cpu ? traits.compute_units : int64_t{16} * traits.compute_units);
-  const int64_t part_length = (tiles + wanted - 1) / wanted * kWord * group;
-  Grid grid;
-  grid.groups[0] = (space.count + part_length - 1) / part_length;
-  grid.group_size[0] = group;
-  const int64_t total_bytes = grid.groups[0] * static_cast<int64_t>(sizeof(int64_t));
-  void* totals;
-  uhal_status status =
-      queue.workspace(static_cast<size_t>(total_bytes + (space.count + kWord - 1) / kWord * 4), &totals);
-  if (status != UHAL_OK) return status;
-  void* flags = static_cast<char*>(totals) + total_bytes;
-
-  const auto spec = [&](const char* entry) {
-    KernelSpec spec(sources::nonzero, entry);
-    spec.compute(compute_of(mask.dtype)).dtype("X", mask.dtype).define("DENSE", is_dense(mask, space));
-    spec.define("ITEMS", items_of(mask.dtype));
-    kind.define(spec);
-    spec.define("UHAL_GROUP", group);
-    return spec;
-  };
-  Arguments counted;
-  counted.pointer(mask.data).pointer(totals).pointer(flags);
-  append_layout(counted, space, kind);
-  append_index(counted, space.count, kind.wide);
-  append_index(counted, part_length, kind.wide);
-  status = queue.run(spec("count_parts"), counted, grid);
+  CountedParts parts(queue, mask, space, kind);
+  const uhal_status status = parts.launch(queue);
   if (status != UHAL_OK) return status;
 
   const bool coordinates = indices != nullptr && indices->rank == 2;
-  Arguments arguments;
-  arguments.pointer(flags).pointer(totals).pointer(count.data).pointer(data_of(indices));
+  Arguments arguments = parts.results(&count);
+  arguments.pointer(data_of(indices));
   append_coordinates(arguments, mask, coordinates, kind);
+  parts.append_lengths(arguments);
   // A mask of rank 0 has no coordinates to write.
   const int64_t room = indices == nullptr || (coordinates && mask.rank == 0) ? 0 : indices->shape[0];
-  for (int64_t value : {space.count, part_length, room, indices != nullptr ? indices->strides[0] : 0,
-                        coordinates ? indices->strides[1] : 0}) {
+  for (int64_t value : {room, indices != nullptr ? indices->strides[0] : 0, coordinates ? indices->strides[1] : 0}) {
     append_index(arguments, value, kind.wide);
   }
   arguments.int32(count.dtype == UHAL_INT64).int32(indices != nullptr && indices->dtype == UHAL_INT64);
-  return queue.run(spec("nonzero"), arguments, grid);
+  return queue.run(parts.spec("nonzero"), arguments, parts.grid());
+}
+
+const char* refuse_compact(const DeviceTraits&, const uhal_op& op) { return refuse_mask("compact", *op.inputs[1]); }
+
+uhal_status run_compact(Queue& queue, const uhal_op& op) {
+  const uhal_tensor& x = *op.inputs[0];
+  const uhal_tensor& mask = *op.inputs[1];
+  const uhal_tensor& values = *op.outputs[0];
+  const uhal_tensor* count = output_of(op, 1);
+  const uhal_tensor order = row_major_view(x);
+  const uhal_tensor* mask_views[] = {&order, &mask};
+  const uhal_tensor* data_views[] = {&order, &x};
+  const Space space = make_space(mask_views, 2), data = make_space(data_views, 2);
+  if (space.count == 0) return count == nullptr ? UHAL_OK : fill_view(queue, 0, 0, *count);
+
+  const int64_t bytes = dtype_size(x.dtype);
+  const int64_t halves = bytes == 16 ? 2 : 1;
+  LayoutKind kind = widest(layout_kind(space), layout_kind(data));
+  kind.wide |= !fits_32_bits(values);
+  CountedParts parts(queue, mask, space, kind);
+  const uhal_status status = parts.launch(queue);
+  if (status != UHAL_OK) return status;
+
+  Arguments arguments = parts.results(count);
+  arguments.pointer(x.data).pointer(values.data);
+  append_layout(arguments, data, kind);
+  parts.append_lengths(arguments);
+  append_index(arguments, values.shape[0], kind.wide);
+  append_index(arguments, values.strides[0], kind.wide);
+  arguments.int32(count != nullptr && count->dtype == UHAL_INT64);
+  KernelSpec spec = parts.spec("compact");
+  spec.define_text("ELEMENT", element_type(bytes)).define("HALVES", halves);
+  return queue.run(spec, arguments, parts.grid());
 }
 
 }  // namespace unihal::kernels

@@ -1,10 +1,12 @@
-/* nonzero: the positions of the elements that are not 0, in row-major order (csrc/kernels/ops/nonzero.cc).
+/* nonzero: the positions of the elements that are not 0, in row-major order, and compact: the elements of another tensor
+ * there (csrc/kernels/ops/nonzero.cc).
  *
  * The mask is cut into as many parts as there are work-groups. `count_parts` reads it, leaves a bit for each element and
- * counts those of each part; `nonzero` begins each part where the parts before it end, and goes through its bits tile by
- * tile. No group waits for another.
+ * counts those of each part; `nonzero` and `compact` begin each part where the parts before it end, and go through its
+ * bits tile by tile. No group waits for another.
  *
- * Macros: X: the dtype of the mask, ITEMS: neighbours that one work-item of count_parts looks at together: 16 of a mask of
+ * Macros: X: the dtype of the mask, ELEMENT: of compact: a type of the size of x's elements, or of half of it where
+ * HALVES is 2, ITEMS: neighbours that one work-item of count_parts looks at together: 16 of a mask of
  * bytes, else 8, DENSE: it lies in order and aligned to so many, UHAL_GROUP. */
 #include "csrc/kernels/prelude/count_before.h"
 #include "csrc/kernels/prelude/group.h"
@@ -125,6 +127,80 @@ UHAL_INLINE void store_index(UHAL_GLOBAL char* to, int32 is_int64, INDEX at, IND
   }
 }
 
+/* How many are not 0 in the parts before `part`. All of the group call it together. */
+UHAL_INLINE INDEX count_before_part(UHAL_GLOBAL const INDEX* totals, INDEX part, UHAL_LOCAL INDEX* scratch,
+                                    uhal_team team) {
+  INDEX before = 0;
+  for (INDEX i = team.lane; i < part; i += TURNS * UHAL_GROUP) {
+    UHAL_UNROLL for (int32 turn = 0; turn < TURNS; ++turn) {
+      if (i + turn * UHAL_GROUP < part) before += totals[i + turn * UHAL_GROUP];
+    }
+  }
+  return group_count(before, scratch, team);
+}
+
+/* Lists the places in a tile that are not 0, of which each of the group has a word of bits, and tells how many they are.
+ * All of the group call it together; afterwards all see the list. */
+UHAL_INLINE int32 list_places(uint32 bits, UHAL_LOCAL int32* counts, UHAL_LOCAL uint16* found, int32 id) {
+  int32 of_tile;
+  int32 at = uhal_count_before(count_bits(bits), counts, id, &of_tile);
+  for (; bits != 0; bits &= bits - 1) {
+    const int32 lowest = count_bits((bits & (0u - bits)) - 1u);
+    found[at++] = (uint16)(id * WORD + lowest);
+  }
+  UHAL_BARRIER();
+  return of_tile;
+}
+
+#ifdef ELEMENT
+
+UHAL_LAYOUT(DataLayout, 2) /* row-major order, x */
+
+/* The elements of x at the places that are not 0; value r goes to r * value_step, those from `room` on are not there.
+ * count: nothing where it is 0. */
+UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void compact(UHAL_POINTER(flags), UHAL_POINTER(totals),
+                                                           UHAL_POINTER(count), UHAL_POINTER(x), UHAL_POINTER(values),
+                                                           DataLayout layout, INDEX elements, INDEX part_length,
+                                                           INDEX room, INDEX value_step, int32 count_is_int64) {
+  UHAL_LOCAL_MEMORY INDEX scratch[UHAL_GROUP];
+  UHAL_LOCAL_MEMORY int32 counts[UHAL_GROUP];
+  UHAL_LOCAL_MEMORY uint16 found[TILE];
+  const uhal_team team = uhal_make_team(UHAL_GROUP, 1);
+  const int32 id = team.lane;
+  UHAL_GLOBAL const uint32* words = UHAL_ADDRESS(const uint32, flags);
+  UHAL_GLOBAL const INDEX* totals = UHAL_ADDRESS(const INDEX, totals);
+  UHAL_GLOBAL const ELEMENT* from = UHAL_ADDRESS(const ELEMENT, x);
+  UHAL_GLOBAL ELEMENT* values = UHAL_ADDRESS(ELEMENT, values);
+  UHAL_GLOBAL char* count = UHAL_ADDRESS(char, count);
+  const INDEX part = UHAL_GROUP_ID(0);
+  const INDEX begin = part * part_length;
+  const INDEX end = begin + part_length < elements ? begin + part_length : elements;
+
+  INDEX before = count_before_part(totals, part, scratch, team);
+  if (id == 0 && part == UHAL_GROUP_COUNT(0) - 1 && count != 0) {
+    store_index(count, count_is_int64, 0, before + totals[part]);
+  }
+  uint32 next = begin + id * WORD < end ? words[(begin + id * WORD) / WORD] : 0;
+  for (INDEX tile = begin; tile < end && before < room; tile += TILE) {
+    const uint32 bits = next; /* the next one is under way meanwhile */
+    const INDEX first = tile + TILE + id * WORD;
+    next = first < end ? words[first / WORD] : 0;
+    const int32 of_tile = list_places(bits, counts, found, id);
+    for (int32 e = id; e < of_tile; e += UHAL_GROUP) {
+      if (before + e >= room) continue;
+      INDEX offsets[2] = {0, 0};
+      UHAL_ADD_OFFSETS(layout, 2, tile + found[e], offsets);
+      UHAL_UNROLL for (int32 k = 0; k < HALVES; ++k) {
+        values[(before + e) * value_step * HALVES + k] = from[offsets[1] * HALVES + k];
+      }
+    }
+    before += of_tile;
+    UHAL_BARRIER();
+  }
+}
+
+#else
+
 /* Row r of the indices begins at r * row_step; those from `room` on are not there. */
 UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void nonzero(UHAL_POINTER(flags), UHAL_POINTER(totals),
                                                            UHAL_POINTER(count), UHAL_POINTER(indices),
@@ -143,30 +219,17 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void nonzero(UHAL_POINTER(flags), 
   const INDEX begin = part * part_length;
   const INDEX end = begin + part_length < elements ? begin + part_length : elements;
 
-  INDEX before = 0;
-  for (INDEX i = id; i < part; i += TURNS * UHAL_GROUP) {
-    UHAL_UNROLL for (int32 turn = 0; turn < TURNS; ++turn) {
-      if (i + turn * UHAL_GROUP < part) before += totals[i + turn * UHAL_GROUP];
-    }
-  }
-  before = group_count(before, scratch, team);
+  INDEX before = count_before_part(totals, part, scratch, team);
   if (id == 0 && part == UHAL_GROUP_COUNT(0) - 1) {
     store_index(UHAL_ADDRESS(char, count), count_is_int64, 0, before + totals[part]);
   }
 
   uint32 next = begin + id * WORD < end ? words[(begin + id * WORD) / WORD] : 0;
   for (INDEX tile = begin; tile < end && before < room; tile += TILE) {
-    uint32 bits = next;
+    const uint32 bits = next; /* the next one is under way meanwhile */
     const INDEX first = tile + TILE + id * WORD;
     next = first < end ? words[first / WORD] : 0;
-
-    int32 of_tile;
-    int32 at = uhal_count_before(count_bits(bits), counts, id, &of_tile);
-    for (; bits != 0; bits &= bits - 1) {
-      const int32 lowest = count_bits((bits & (0u - bits)) - 1u);
-      found[at++] = (uint16)(id * WORD + lowest);
-    }
-    UHAL_BARRIER();
+    const int32 of_tile = list_places(bits, counts, found, id);
 
     /* Neighbours write neighbours. */
     for (int32 e = id; e < of_tile; e += UHAL_GROUP) {
@@ -188,3 +251,5 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void nonzero(UHAL_POINTER(flags), 
     UHAL_BARRIER();
   }
 }
+
+#endif

@@ -321,6 +321,10 @@ class Compress final : public Kernel {
     shape[static_cast<size_t>(axis)] = number;
     const View y = call.output(0, shape);
     if (y.elements() == 0) return;
+    if (x.rank == 1) {
+      x = x.sliced(0, 0, condition.shape[0]);
+      return call.launch(UHAL_OP_COMPACT, {&x, &condition}, {&y});
+    }
     const View count = call.scratch(Shape(), UHAL_INT64);
     const View places = call.scratch(Shape{number}, UHAL_INT64);
     call.launch(UHAL_OP_NONZERO, {&condition}, {&count, &places});

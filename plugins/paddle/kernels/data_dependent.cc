@@ -46,12 +46,11 @@ View chosen_of(const Context& context, Input mask, const View& shape) {
 
 void masked_select(Context context, Input x, Input mask, Output y) {
   const View in = broadcast(context, x.view(), mask.view());
-  TruePlaces places(context, chosen_of(context, mask, x.view()));
+  const View chosen = chosen_of(context, mask, x.view());
+  const TruePlaces places(context, chosen);
   const int64_t count = places.count();
   const View out = context.allocate(y, in.dtype, &count, 1);
-  if (count == 0) return;
-  const auto attributes = index_attributes(0);
-  context.run(UHAL_OP_GATHER_ND, {&in, &places.view(context)}, {&out}, &attributes);
+  if (count > 0) context.run(UHAL_OP_COMPACT, {&in, &chosen}, {&out});
 }
 
 void masked_select_grad(Context context, Input x, Input mask, Input dy, Output dx) {

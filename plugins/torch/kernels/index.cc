@@ -305,9 +305,18 @@ View stacked(Call& call, const Indexing& indexing) {
   return view_of(call.keep(at::stack(indexing.columns, -1)));
 }
 
+bool is_mask_of(const at::Tensor& index, const at::Tensor& self) {
+  return index.defined() && (index.scalar_type() == at::kBool || index.scalar_type() == at::kByte) &&
+         index.device() == self.device() && index.dim() > 0 && index.sizes() == self.sizes();
+}
+
 void index(Call& call) {
   const at::Tensor& self = call.tensor(0);
-  const Indexing indexing = understand(call, self, call.optional_tensors(1));
+  const std::vector<std::optional<at::Tensor>> given = call.optional_tensors(1);
+  if (given.size() == 1 && given[0].has_value() && is_mask_of(*given[0], self)) {
+    return call.set_result(0, selected(call, self, call.keep(*given[0])));
+  }
+  const Indexing indexing = understand(call, self, given);
   const int64_t indexed = static_cast<int64_t>(indexing.columns.size());
   TORCH_CHECK_INDEX(indexed > 0, "at least one index must be provided");
   const int64_t index_rank = static_cast<int64_t>(indexing.index_shape.size());
@@ -402,7 +411,7 @@ void nonzero(Call& call) {
 void masked_select(Call& call) {
   TORCH_CHECK(call.tensor(1).scalar_type() == at::kBool, "masked_select: expected BoolTensor for mask");
   const auto expanded = at::expand_outplace(call.tensor(1), call.tensor(0));
-  call.set_result(0, std::get<1>(expanded)->index({*std::get<0>(expanded)}));
+  call.set_result(0, selected(call, call.keep(*std::get<1>(expanded)), call.keep(*std::get<0>(expanded))));
 }
 
 // -- joining ----------------------------------------------------------------------------------------------------
@@ -449,6 +458,18 @@ constexpr Kernel kIndexKernels[] = {
 };
 
 }  // namespace
+
+at::Tensor selected(Call& call, const at::Tensor& self, const at::Tensor& mask) {
+  if (self.numel() == 0) return empty({0}, self.scalar_type());
+  const at::Tensor count = call.scratch({1}, at::kLong);
+  const View flags = view_of(mask), total = view_of(count);
+  call.launch(UHAL_OP_NONZERO, {&flags}, {&total});
+  const at::Tensor values = empty({count.item<int64_t>()}, self.scalar_type());
+  if (values.numel() == 0) return values;
+  const View x = view_of(self), y = view_of(values);
+  call.launch(UHAL_OP_COMPACT, {&x, &flags}, {&y});
+  return values;
+}
 
 void register_index() { register_kernels(kIndexKernels); }
 

@@ -54,6 +54,9 @@ void launch_map(Call& call, at::TensorIteratorBase& iterator, uhal_map_function 
 // kernels, and is an error of the stream.
 void refuse_unless(const at::Tensor& holds, const char* message);
 
+// The elements of a tensor, in row-major order, where a mask of the same shape is not 0; waits for their number.
+at::Tensor selected(Call& call, const at::Tensor& self, const at::Tensor& mask);
+
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // A number as a tensor without axes, of a tensor's dtype and device.

@@ -265,6 +265,7 @@ def _indexing(zeros: _Maker) -> None:
 def _positions(zeros: _Maker) -> None:
     """Masks, labels counted, and segments: few rows, and so many that partial sums are joined."""
     ops.nonzero(zeros(64, 32, dtype="bool"))
+    ops.masked_select(zeros(64, 32), zeros(64, 32, dtype="bool"))
     ops.nonzero(zeros(64, 32, dtype="bool"), coordinates=False)
     ops.search_sorted(zeros(64), zeros(16))
     for dtype in ("int32", "int64"):

@@ -1,4 +1,4 @@
-"""Cases of results whose size depends on data, and of searches: nonzero, search_sorted."""
+"""Cases of results whose size depends on data, and of searches: nonzero, compact, search_sorted."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import numpy as np
 
 from .case import Array, Case, Expected, Operand, Values, written
 from .layout import CONTIGUOUS, LAYOUTS, output_layout
-from .number_format import is_inexact
-from .sweep import FLOATING, LARGE, REAL, SHAPES, shape_name, sweep
-from .values import integers, listed, wide
+from .number_format import is_complex, is_inexact
+from .sweep import ALL_DTYPES, FLOAT8, FLOATING, LARGE, REAL, SHAPES, shape_name, sweep
+from .values import bit_patterns, complex_normal, integers, listed, wide
 
 _NAN, _INFINITY = float("nan"), float("inf")
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """The cases of both kinds."""
+    """The cases of all kinds."""
     yield from sweep(_nonzero, seed, dtypes=("bool", *REAL), shapes=_MASKS, draws=24)
     for dtype in FLOATING:
         # Zeros of both signs are 0; NaN, infinities and subnormal numbers are not.
@@ -27,6 +27,7 @@ def cases(seed: int) -> Iterator[Case]:
     for dtype in ("int64", "uint64"):
         high = listed(np.array([0, 1 << 32, 0, 1 << 62], np.uint64))
         yield _nonzero(dtype, _Mask((4, 9)), CONTIGUOUS, values=high, special="/wide")
+    yield from sweep(_compact, seed, dtypes=(*ALL_DTYPES, *FLOAT8), shapes=_SELECTIONS, draws=24)
     yield from sweep(_search, seed, dtypes=REAL, shapes=_SEARCHES, layouts=_SEARCH_LAYOUTS, draws=12)
     for dtype in ("int64", "uint64"):
         yield _search(dtype, _Search((301,), (97,)), CONTIGUOUS, values=wide(dtype), special="/wide")
@@ -107,6 +108,72 @@ def _nonzero(dtype: str, mask: _Mask, layout: str, values: Values | None = None,
         dtype,
         (Operand(dtype, mask.shape, values or _flags(mask.eighths, dtype), layout),),
         (written(mask.index_dtype, (1,), layout), indices),
+        expected,
+    )
+
+
+# -- compact
+
+
+@dataclass(frozen=True)
+class _Selection:
+    shape: tuple[int, ...]
+    #: Of 8 elements of the mask so many are not 0.
+    eighths: int = 4
+    mask_dtype: str = "bool"
+    #: Elements that there is room for beyond those of x. Negative: too few for all.
+    room: int = 0
+    count_dtype: str | None = "int64"
+
+    def __str__(self) -> str:
+        count = self.count_dtype or "uncounted"
+        return f"{shape_name(self.shape)}-{self.eighths}of8-{self.mask_dtype}{self.room:+d}-{count}"
+
+
+_SELECTIONS = (
+    *(_Selection(shape) for shape in SHAPES),
+    _Selection((3, 5, 7), mask_dtype="float32", count_dtype="int32"),
+    _Selection((3, 5, 7), mask_dtype="int64", room=4),
+    _Selection((3, 5, 7), count_dtype=None),
+    _Selection((513, 515), room=-200000),
+    _Selection((31,), room=-31),
+    _Selection((), room=-1),
+    _Selection((0,), room=2),
+    _Selection((0,), room=2, count_dtype=None),
+    _Selection((40, 51), 0),
+    _Selection((40, 51), 8),
+    _Selection((70001,), 1, "uint8"),
+    _Selection((70001,), 8),
+    _Selection(LARGE, 4),
+)
+
+
+def _compact(dtype: str, selection: _Selection, layout: str) -> Case:
+    def expected(inputs: Sequence[Array]) -> list[Expected | None]:
+        x, mask, values = inputs[0], inputs[1] != 0, np.array(inputs[2])
+        kept = x[mask][: len(values)]
+        values[: len(kept)] = kept
+        count = Expected(np.array([np.count_nonzero(mask)]), roundings=0)
+        return [Expected(values, roundings=0), count if selection.count_dtype else None]
+
+    def elements(shape: tuple[int, ...], layout: str) -> Operand:
+        if is_inexact(dtype) and not is_complex(dtype):
+            # All sorts of bits, which must be moved as they are.
+            return Operand(dtype, shape, bit_patterns(dtype), layout, bits=True)
+        return Operand(dtype, shape, complex_normal() if is_complex(dtype) else integers(0, 100), layout)
+
+    room = max(int(np.prod(selection.shape, dtype=np.int64)) + selection.room, 0)
+    mask = Operand(selection.mask_dtype, selection.shape, _flags(selection.eighths, selection.mask_dtype), layout)
+    return Case(
+        "compact",
+        f"{dtype}/{selection}/{layout}",
+        dtype,
+        (elements(selection.shape, layout), mask),
+        # What lies beyond the count must stay.
+        (
+            elements((room,), output_layout(layout)),
+            written(selection.count_dtype, (1,), layout) if selection.count_dtype else None,
+        ),
         expected,
     )
 

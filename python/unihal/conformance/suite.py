@@ -25,7 +25,7 @@ _FAMILIES = {
     "segments": "segment_reduce",
     "reductions": "reduce scan",
     "ordering": "arg_reduce sort top_k",
-    "data_dependent": "nonzero search_sorted",
+    "data_dependent": "nonzero compact search_sorted",
     "products": "matmul",
     "quantized_products": "matmul_quantized",
     "factorizations": "triangular_solve cholesky lu qr eigen_symmetric svd eigen",

@@ -39,6 +39,12 @@ def masked_select(x: Buffer, mask: Buffer, *, stream: Stream | None = None) -> B
     """The parts of ``x`` where ``mask`` is not 0, as NumPy's ``x[mask]``: ``mask`` has the first axes of ``x``."""
     if mask.shape != x.shape[: mask.ndim]:
         raise errors.InvalidArgumentError(f"mask has the shape {mask.shape}; expected the first axes of {x.shape}")
+    if mask.shape == x.shape:
+        # One launch, into the memory of the largest case, of which the result is the first part.
+        values = output((x.size,), x.dtype, x, stream=stream)
+        count = output((), "int64", x, stream=stream)
+        launch("compact", [x, mask], [values, count], stream=stream)
+        return values[: _number(count, stream)]
     if not x.dense:
         return gather_nd(x, nonzero(mask, stream=stream), stream=stream)
     numbers = nonzero(mask, coordinates=False, stream=stream)
