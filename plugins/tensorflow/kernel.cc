@@ -225,7 +225,7 @@ uhal_stream* Context::stream() {
     // stream_executor.cc hands out uhal streams as TensorFlow's.
     stream_ = reinterpret_cast<uhal_stream*>(TF_GetStream(context_, status_));
     static thread_local uhal_stream* last = nullptr;
-    if (check() && stream_ != last) set_compute_stream(last = stream_);
+    if ((stream_ != nullptr || check()) && stream_ != last) set_compute_stream(last = stream_);
   }
   return stream_;
 }
@@ -320,8 +320,7 @@ TF_Tensor* Context::input_tensor(int index) {
 }
 
 bool Context::describe_input(int index, unihal_operand* operand) {
-  if (ok_) shim_functions()->input(context_, index, operand, status_);
-  return check();
+  return ok_ && (shim_functions()->input(context_, index, operand, status_) != 0 || check());
 }
 
 View Context::input(int index) {
@@ -375,16 +374,16 @@ View Context::output(int index, uhal_dtype dtype, const int64_t* dims, int rank)
   if (!groups_.empty()) return flat_output(index, dtype, expanded(dims, rank)).reshaped(dims, rank);
   if (!check_shape(dtype, dims, rank)) return View();
   unihal_operand operand;
-  shim_functions()->output(context_, index, dims, rank, &operand, status_);
-  return check() ? view(operand, [&] { return Shape(dims, dims + rank); }) : View();
+  const bool made = shim_functions()->output(context_, index, dims, rank, &operand, status_) != 0 || check();
+  return made ? view(operand, [&] { return Shape(dims, dims + rank); }) : View();
 }
 
 View Context::flat_output(int index, uhal_dtype dtype, const Shape& shape) {
   const int rank = static_cast<int>(shape.size());
   if (!check_shape(dtype, shape.data(), rank)) return View();
   unihal_operand operand;
-  shim_functions()->output(context_, index, shape.data(), rank, &operand, status_);
-  return check() ? View(operand.data, dtype, &operand.elements, 1) : View();
+  const bool made = shim_functions()->output(context_, index, shape.data(), rank, &operand, status_) != 0 || check();
+  return made ? View(operand.data, dtype, &operand.elements, 1) : View();
 }
 
 View Context::forwarded_output(int index, uhal_dtype dtype, const int64_t* dims, int rank, const int* candidates,
@@ -392,8 +391,10 @@ View Context::forwarded_output(int index, uhal_dtype dtype, const int64_t* dims,
   if (count == 0 || !groups_.empty()) return output(index, dtype, dims, rank);
   if (!check_shape(dtype, dims, rank)) return View();
   unihal_operand operand;
-  shim_functions()->forwarded_output(context_, candidates, count, index, dims, rank, &operand, status_);
-  return check() ? view(operand, [&] { return Shape(dims, dims + rank); }) : View();
+  const bool made =
+      shim_functions()->forwarded_output(context_, candidates, count, index, dims, rank, &operand, status_) != 0 ||
+      check();
+  return made ? view(operand, [&] { return Shape(dims, dims + rank); }) : View();
 }
 
 View Context::temporary(uhal_dtype dtype, const int64_t* dims, int rank) {

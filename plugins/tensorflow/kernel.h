@@ -213,11 +213,12 @@ class Context {
 
   // -- errors -------------------------------------------------------------------------------------------
 
-  void fail(TF_Code code, const std::string& message);
-  void fail_invalid(const std::string& message) { fail(TF_INVALID_ARGUMENT, message); }
+  // Cold: what leads to failures and refusals is kept apart from the code that every execution goes through.
+  __attribute__((cold)) void fail(TF_Code code, const std::string& message);
+  __attribute__((cold)) void fail_invalid(const std::string& message) { fail(TF_INVALID_ARGUMENT, message); }
   // Leaves this execution to TensorFlow's CPU kernel. Only before an output is allocated or work submitted, and not in
   // kernels with a state of their own. `reason` counts: no values of this execution in it.
-  void refuse(const std::string& reason);
+  __attribute__((cold)) void refuse(const std::string& reason);
   // Takes over an error that a TF_ or shim function left in status().
   bool check();
   TF_Status* status() { return status_; }
@@ -234,11 +235,11 @@ class Context {
   TF_Tensor* input_tensor(int index);
 
   // Starts anew after a refusal for an operand's rank, with runs of axes merged. False if that does not help.
-  bool merge_axes(Merging merging);
+  __attribute__((cold)) bool merge_axes(Merging merging);
   // The merged dims of a tensor, and the dims of a tensor that was merged so.
   bool merged(const Shape& dims, Shape* result) const;
   Shape expanded(const int64_t* dims, int rank) const;
-  void compute_on_host(TF_DataType dtype);
+  __attribute__((cold)) void compute_on_host(TF_DataType dtype);
 
   TF_OpKernelContext* context_;
   const char* op_;

@@ -8,6 +8,7 @@
 
 #include "stub/common/parallel.h"
 #include "stub/vector/compute.h"
+#include "stub/vector/vectorize.h"
 
 namespace unihal::stub {
 namespace {
@@ -15,6 +16,14 @@ namespace {
 constexpr int64_t kCacheLine = 64;
 constexpr int64_t kFillBytes = 16 * kCacheLine;
 constexpr int64_t kBytesPerUnit = 8;  // copying is that much cheaper than computing
+
+// Writes `count` lines that all hold what `line` does. By stores alone: copying a line that is in the caches again and
+// again takes twice the time, for its loads.
+UNIHAL_VECTORIZED void repeat_line(char* to, const char* line, int64_t count) {
+  typedef uint64_t Line __attribute__((vector_size(kCacheLine), aligned(1), may_alias));
+  const Line value = *reinterpret_cast<const Line*>(line);
+  for (int64_t i = 0; i < count; ++i) reinterpret_cast<Line*>(to)[i] = value;
+}
 
 }  // namespace
 
@@ -64,15 +73,17 @@ void fill_bytes(void* destination, const void* pattern, int64_t pattern_bytes, i
   char* to = static_cast<char*>(destination);
   const int64_t pieces = (bytes + kFillBytes - 1) / kFillBytes;
   parallel_for(pieces, kFillBytes / kBytesPerUnit, [&](int64_t begin, int64_t end) {
-    for (int64_t at = begin * kFillBytes; at < std::min(bytes, end * kFillBytes); at += kFillBytes) {
-      const int64_t length = std::min(kFillBytes, bytes - at);
-      if (bytes < kStreamBytes) {
-        std::memcpy(to + at, lines, static_cast<size_t>(length));
-      } else {
-        stream_bytes(to + at, lines, length);
-      }
+    const int64_t last = std::min(bytes, end * kFillBytes);
+    int64_t at = begin * kFillBytes;
+    if (bytes < kStreamBytes) {
+      const int64_t whole = (last - at) / kCacheLine;
+      repeat_line(to + at, lines, whole);
+      at += whole * kCacheLine;
+      std::memcpy(to + at, lines, static_cast<size_t>(last - at));
+      return;
     }
-    if (bytes >= kStreamBytes) finish_streaming();
+    for (; at < last; at += kFillBytes) stream_bytes(to + at, lines, std::min(kFillBytes, last - at));
+    finish_streaming();
   });
 }
 

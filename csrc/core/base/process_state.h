@@ -12,7 +12,7 @@ enum class ProcessState : int { kRunning, kForked, kFinalized };
 extern std::atomic<ProcessState> process_state;
 
 // Fills the error record for a process that may not use devices.
-uhal_status refuse_process();
+__attribute__((cold)) uhal_status refuse_process();
 
 // The first line of every function that touches a device: before any lock, which a fork may have left taken.
 inline uhal_status check_process() {

@@ -41,9 +41,9 @@ std::vector<uhal_device*> open_devices();
 void add_open_device(uhal_device* device);
 
 // UHAL_INVALID_ARGUMENT about a NULL device.
-uhal_status refuse_null_device();
+__attribute__((cold)) uhal_status refuse_null_device();
 
 // Adds the device to a failed status's record.
-uhal_status with_device(const uhal_device& device, uhal_status status);
+__attribute__((cold)) uhal_status with_device(const uhal_device& device, uhal_status status);
 
 }  // namespace unihal::core

@@ -51,7 +51,7 @@ using PinnedStream = Pinned<StreamPool>;
 StreamPool& stream_pool();
 
 // UHAL_INVALID_ARGUMENT about a handle that is not a live stream.
-uhal_status refuse_stream(const void* handle);
+__attribute__((cold)) uhal_status refuse_stream(const void* handle);
 
 // UHAL_FAILED_PRECONDITION if the stream is capturing, about something that cannot be captured: "A host callback".
 uhal_status refuse_in_capture(const Stream& stream, const char* what);

@@ -19,7 +19,7 @@ namespace unihal::core {
 namespace {
 
 // Completes the record of a failed op.
-uhal_status describe_failure(const uhal_device& device, const uhal_op* op, uhal_status status) {
+__attribute__((cold)) uhal_status describe_failure(const uhal_device& device, const uhal_op* op, uhal_status status) {
   set_error_op(describe_op(op).c_str());
   return with_device(device, status);
 }
@@ -34,7 +34,7 @@ void note_operands(Capture* capture, const uhal_op& op) {
 }
 
 // A backend that was built before float8 would not know even its size: it gets none of it unless it says that it has.
-uhal_status refuse_float8(const uhal_device& device, const uhal_op& op) {
+__attribute__((cold)) uhal_status refuse_float8(const uhal_device& device, const uhal_op& op) {
   for (int i = 0; i < op.input_count + op.output_count; ++i) {
     const uhal_tensor* view = i < op.input_count ? op.inputs[i] : op.outputs[i - op.input_count];
     if (view == nullptr || !is_float8(view->dtype)) continue;

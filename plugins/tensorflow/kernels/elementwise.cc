@@ -185,21 +185,23 @@ class Map : public Kernel {
     const int count = std::min(context.input_count(), +kMaxInputs);
     for (int i = 0; i < count; ++i) inputs[i] = context.input(i);
     if (!context.ok()) return;
-    View shape = inputs[0];
+    const View* shape = &inputs[0];
+    View joint_shape;
     for (int i = 1; i < count; ++i) {
-      if (same_shape(shape, inputs[i])) continue;
+      if (same_shape(*shape, inputs[i])) continue;
       if (is_gradient_) return context.refuse("the operands of a gradient have different shapes");
       Shape joint;
-      if (!broadcast_shape(shape, inputs[i], &joint)) return refuse(context, shape, inputs[i]);
-      shape = View(nullptr, UHAL_BOOL, joint);
+      if (!broadcast_shape(*shape, inputs[i], &joint)) return refuse(context, *shape, inputs[i]);
+      joint_shape = View(nullptr, UHAL_BOOL, joint);
+      shape = &joint_shape;
     }
     const uhal_dtype dtype = row_.result == kTruth ? UHAL_BOOL : inputs[count - 1].dtype;
     int candidates[kMaxInputs];
     int candidate_count = 0;
     for (int i = 0; i < count; ++i) {
-      if (inputs[i].dtype == dtype && same_shape(inputs[i], shape)) candidates[candidate_count++] = i;
+      if (inputs[i].dtype == dtype && same_shape(inputs[i], *shape)) candidates[candidate_count++] = i;
     }
-    const View output = context.forwarded_output(0, dtype, shape.shape, shape.rank, candidates, candidate_count);
+    const View output = context.forwarded_output(0, dtype, shape->shape, shape->rank, candidates, candidate_count);
     if (row_.order == kSwapped) std::swap(inputs[0], inputs[1]);
     const bool conjugates = row_.function != uhal_map_sigmoid_backward && row_.function != uhal_map_tanh_backward;
     if (is_gradient_ && !conjugates && contains(kComplex, dtype)) {
@@ -225,7 +227,7 @@ class Map : public Kernel {
  private:
   static constexpr int kMaxInputs = 3;
 
-  void refuse(Context& context, const View& a, const View& b) const {
+  __attribute__((cold)) void refuse(Context& context, const View& a, const View& b) const {
     if (shapes_must_match_) {
       return context.fail_invalid("Incompatible shapes: " + to_text(a) + " vs. " + to_text(b));
     }

@@ -370,29 +370,37 @@ void describe(const Tensor& tensor, unihal_operand* operand) {
   for (int i = 0; i < std::min(operand->rank, UNIHAL_OPERAND_AXES); ++i) operand->dims[i] = tensor.dim_size(i);
 }
 
-void input(TF_OpKernelContext* context, int index, unihal_operand* operand, TF_Status* status) {
+int input(TF_OpKernelContext* context, int index, unihal_operand* operand, TF_Status* status) {
   const Tensor& tensor = unwrap(context)->input(index);
-  if (tensor.IsInitialized()) return describe(tensor, operand);
-  TF_SetStatus(status, TF_FAILED_PRECONDITION, "attempt to use a tensor with an uninitialized value");
+  if (!tensor.IsInitialized()) {
+    TF_SetStatus(status, TF_FAILED_PRECONDITION, "attempt to use a tensor with an uninitialized value");
+    return 0;
+  }
+  describe(tensor, operand);
+  return 1;
 }
 
 tensorflow::TensorShape shape_of(const int64_t* dims, int rank) {
   return tensorflow::TensorShape(absl::MakeConstSpan(dims, static_cast<size_t>(rank)));
 }
 
-void output(TF_OpKernelContext* context, int index, const int64_t* dims, int rank, unihal_operand* operand,
-            TF_Status* status) {
+int output(TF_OpKernelContext* context, int index, const int64_t* dims, int rank, unihal_operand* operand,
+           TF_Status* status) {
   Tensor* tensor = nullptr;
-  if (check(unwrap(context)->allocate_output(index, shape_of(dims, rank), &tensor), status)) describe(*tensor, operand);
+  if (!check(unwrap(context)->allocate_output(index, shape_of(dims, rank), &tensor), status)) return 0;
+  describe(*tensor, operand);
+  return 1;
 }
 
-void forwarded_output(TF_OpKernelContext* context, const int* candidates, int count, int index, const int64_t* dims,
-                      int rank, unihal_operand* operand, TF_Status* status) {
+int forwarded_output(TF_OpKernelContext* context, const int* candidates, int count, int index, const int64_t* dims,
+                     int rank, unihal_operand* operand, TF_Status* status) {
   Tensor* tensor = nullptr;
   const auto inputs = absl::MakeConstSpan(candidates, static_cast<size_t>(count));
-  if (check(unwrap(context)->forward_input_or_allocate_output(inputs, index, shape_of(dims, rank), &tensor), status)) {
-    describe(*tensor, operand);
+  if (!check(unwrap(context)->forward_input_or_allocate_output(inputs, index, shape_of(dims, rank), &tensor), status)) {
+    return 0;
   }
+  describe(*tensor, operand);
+  return 1;
 }
 
 int determinism_required() { return tensorflow::OpDeterminismRequired() ? 1 : 0; }

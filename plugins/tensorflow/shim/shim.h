@@ -120,15 +120,16 @@ typedef struct unihal_shim_functions {
   // TensorFlow's own implementations, which send copies from host to host and add.
   void (*register_collectives)(const char* device_type, const unihal_collective_functions* functions);
 
-  // An input that is no reference.
-  void (*input)(TF_OpKernelContext* context, int index, unihal_operand* operand, TF_Status* status);
+  // An input that is no reference. This and the next two give 1, and 0 on failure: a kernel asks for no status where
+  // nothing failed.
+  int (*input)(TF_OpKernelContext* context, int index, unihal_operand* operand, TF_Status* status);
 
   // A new output; of TF_ForwardInputOrAllocateOutput, one that takes over the memory of the first of `count` inputs
   // that nobody else holds. The shape is one that a tensor can have.
-  void (*output)(TF_OpKernelContext* context, int index, const int64_t* dims, int rank, unihal_operand* operand,
-                 TF_Status* status);
-  void (*forwarded_output)(TF_OpKernelContext* context, const int* candidates, int count, int index,
-                           const int64_t* dims, int rank, unihal_operand* operand, TF_Status* status);
+  int (*output)(TF_OpKernelContext* context, int index, const int64_t* dims, int rank, unihal_operand* operand,
+                TF_Status* status);
+  int (*forwarded_output)(TF_OpKernelContext* context, const int* candidates, int count, int index, const int64_t* dims,
+                          int rank, unihal_operand* operand, TF_Status* status);
 } unihal_shim_functions;
 
 // The shim's only exported symbol.
