@@ -26,6 +26,9 @@ constexpr int64_t kLargestBlock = 4096;
 constexpr int64_t kShortestLong = 64;
 // Units of parallel_for for an element: a dozen passes over it.
 constexpr int64_t kWork = 16;
+// Bytes of images that are transformed along all of their axes before the next ones are: half of a second-level cache
+// of 512 KiB, beside which what is read passes by.
+constexpr int64_t kGroupBytes = 256 * 1024;
 
 // The transforms along one axis.
 struct AxisTask {
@@ -302,8 +305,9 @@ bool transform_line(const AxisTask& task, const Plan<T>& plan, int64_t from, int
 // Parts of a complex number are counted.
 int64_t parts_of(const uhal_tensor& view) { return is_complex(view.dtype) ? 2 : 1; }
 
+// False, as from all that follow, if the host has no memory left.
 template <typename T>
-uhal_status transform_axis(const AxisTask& task) {
+bool transform_axis(const AxisTask& task) {
   constexpr int64_t kLanes = kFftLanes<T>;
   const uhal_tensor from = first_along(*task.from, task.axis), to = first_along(*task.to, task.axis);
   const uhal_tensor* views[] = {&from, &to};
@@ -344,7 +348,7 @@ uhal_status transform_axis(const AxisTask& task) {
       }
     });
   }
-  return complete ? UHAL_OK : fail(UHAL_RESOURCE_EXHAUSTED, "the host has no memory left for a transform");
+  return complete;
 }
 
 // -- all axes
@@ -352,8 +356,8 @@ uhal_status transform_axis(const AxisTask& task) {
 
 // Complex transforms along the first `count` axes, from a view to another or in place.
 template <typename T>
-uhal_status transform_complex_axes(const FftProblem& problem, int count, double scale, const uhal_tensor& from,
-                                   const uhal_tensor& to) {
+bool transform_complex_axes(const FftProblem& problem, int count, double scale, const uhal_tensor& from,
+                            const uhal_tensor& to) {
   for (int i = 0; i < count; ++i) {
     const AxisTask task = {FftForm::kComplex,
                            problem.inverse,
@@ -362,32 +366,101 @@ uhal_status transform_complex_axes(const FftProblem& problem, int count, double 
                            problem.lengths[i],
                            i == 0 ? &from : &to,
                            &to};
-    const uhal_status status = transform_axis<T>(task);
-    if (status != UHAL_OK) return status;
+    if (!transform_axis<T>(task)) return false;
   }
-  return UHAL_OK;
+  return true;
 }
 
+// Along all axes.
 template <typename T>
-uhal_status transform(const FftProblem& problem, const uhal_tensor& x, const uhal_tensor& y) {
+bool transform_images(const FftProblem& problem, const uhal_tensor& x, const uhal_tensor& y) {
   const int others = problem.axis_count - 1;
   AxisTask last = {problem.form, problem.inverse, problem.scale, problem.last_axis(), problem.last_length(), &x, &y};
   if (problem.form == FftForm::kComplex) {
     return transform_complex_axes<T>(problem, problem.axis_count, problem.scale, x, y);
   }
   if (problem.form == FftForm::kFromReal) {
-    const uhal_status status = transform_axis<T>(last);
-    return status != UHAL_OK ? status : transform_complex_axes<T>(problem, others, 1, y, y);
+    return transform_axis<T>(last) && transform_complex_axes<T>(problem, others, 1, y, y);
   }
   if (others == 0) return transform_axis<T>(last);
   ScratchFrame frame;
   uhal_tensor spectrum = x;
   spectrum.data = frame.take<T>(static_cast<size_t>(2 * element_count(x)));
-  if (spectrum.data == nullptr) return fail(UHAL_RESOURCE_EXHAUSTED, "the host has no memory left for a transform");
+  if (spectrum.data == nullptr) return false;
   set_packed_strides(spectrum, row_major(x.rank));
-  const uhal_status status = transform_complex_axes<T>(problem, others, 1, x, spectrum);
   last.from = &spectrum;
-  return status != UHAL_OK ? status : transform_axis<T>(last);
+  return transform_complex_axes<T>(problem, others, 1, x, spectrum) && transform_axis<T>(last);
+}
+
+// Images in groups that stay in a cache from the first axis to the last: ranges along one of the axes outside an image,
+// for each place along those outside that one.
+class ImageGroups {
+ public:
+  // All is one group where an image has but one axis, or alone is more than a cache has room for.
+  ImageGroups(const FftProblem& problem, const uhal_tensor& x, const uhal_tensor& y) {
+    if (problem.axis_count < 2) return;
+    const uhal_tensor& spectrum = is_complex(y.dtype) ? y : x;
+    int64_t longest_step = 0;
+    for (int i = 0; i < problem.axis_count; ++i) {
+      longest_step = std::max(longest_step, spectrum.strides[problem.axes[i]]);
+    }
+    const auto is_outside = [&](int axis) {
+      const int* const end = problem.axes + problem.axis_count;
+      return std::find(problem.axes, end, axis) == end && spectrum.strides[axis] > longest_step;
+    };
+    int64_t bytes = dtype_size(spectrum.dtype);
+    for (int axis = 0; axis < spectrum.rank; ++axis) bytes *= is_outside(axis) ? 1 : spectrum.shape[axis];
+    if (bytes > kGroupBytes) return;
+    int64_t groups = 1;
+    for (int axis = spectrum.rank - 1; axis >= 0; --axis) {
+      if (!is_outside(axis)) continue;
+      const int64_t length = spectrum.shape[axis], most = groups > 1 ? 1 : std::max<int64_t>(kGroupBytes / bytes, 1);
+      lengths_[axis] = std::min(length, most);
+      bytes *= lengths_[axis];
+      groups *= (length + lengths_[axis] - 1) / lengths_[axis];
+    }
+    // Threads that would have to wait for those with a group more share each axis of all.
+    const int64_t threads = kThreads ? omp_get_max_threads() : 1;
+    if (threads == 1 || groups >= 4 * threads) count_ = groups;
+  }
+
+  int64_t count() const { return count_; }
+
+  // A group's part of a view.
+  uhal_tensor view(int64_t group, uhal_tensor view) const {
+    for (int axis = view.rank - 1; axis >= 0; --axis) {
+      if (lengths_[axis] == 0) continue;
+      const int64_t ranges = (view.shape[axis] + lengths_[axis] - 1) / lengths_[axis];
+      const int64_t begin = group % ranges * lengths_[axis];
+      view.data = static_cast<char*>(view.data) + begin * view.strides[axis] * dtype_size(view.dtype);
+      view.shape[axis] = std::min(lengths_[axis], view.shape[axis] - begin);
+      group /= ranges;
+    }
+    return view;
+  }
+
+ private:
+  int64_t count_ = 1;
+  int64_t lengths_[UHAL_MAX_RANK] = {};  // of ranges along axes outside an image; 0: it is inside
+};
+
+template <typename T>
+uhal_status transform(const FftProblem& problem, const uhal_tensor& x, const uhal_tensor& y) {
+  const ImageGroups groups(problem, x, y);
+  bool complete = true;
+  if (groups.count() == 1) {
+    complete = transform_images<T>(problem, x, y);
+  } else {
+    const int64_t elements = std::max(element_count(x), element_count(y)) / groups.count();
+    std::atomic<bool> all_complete{true};
+    parallel_for(groups.count(), kWork * problem.axis_count * elements, [&](int64_t begin, int64_t end) {
+      for (; begin < end && all_complete; ++begin) {
+        if (!transform_images<T>(problem, groups.view(begin, x), groups.view(begin, y))) all_complete = false;
+      }
+    });
+    complete = all_complete;
+  }
+  return complete ? UHAL_OK : fail(UHAL_RESOURCE_EXHAUSTED, "the host has no memory left for a transform");
 }
 
 }  // namespace

@@ -416,6 +416,13 @@ struct LinePlaces {
 #pragma GCC unroll 8
     for (int64_t i = 0; i < kLanes; ++i) __builtin_prefetch(of[i] + 2 * row + ahead, to_write);
   }
+
+  // Asks for what the first and the last line have there.
+  template <bool to_write>
+  UNIHAL_INLINE void prefetch_ends(int64_t at) const {
+    __builtin_prefetch(of[0] + at, to_write);
+    __builtin_prefetch(of[kLanes - 1] + at, to_write);
+  }
 };
 
 // Complex numbers one after the other in each line: half a vector of one line's numbers is a column of real and
@@ -460,6 +467,86 @@ UNIHAL_VECTORIZED void store_lines(int64_t rows, const T* from, Parts<T> parts, 
 #pragma GCC unroll 8
     for (int64_t i = 0; i < kSize; ++i) *reinterpret_cast<Loose<T>*>(lines.of[i] + 2 * row) = v[i];
     lines.template prefetch<true>(row, ahead);
+  }
+}
+
+// Two vectors of the numbers of eight lines of float, or four of double: those whose parts one shuffle of both brings
+// into the lines' order.
+template <typename T>
+UNIHAL_INLINE void load_numbers_of_row(const LinePlaces<const T>& lines, int64_t at, Vector<T>* v) {
+  if constexpr (sizeof(T) == 4) {
+    typedef double Number __attribute__((aligned(4), may_alias));
+    typedef double Numbers __attribute__((vector_size(32)));
+    const auto number = [&](int lane)
+                            UNIHAL_INLINE_LAMBDA { return *reinterpret_cast<const Number*>(lines.of[lane] + at); };
+    v[0] = reinterpret_cast<Vector<T>>(Numbers{number(0), number(1), number(4), number(5)});
+    v[1] = reinterpret_cast<Vector<T>>(Numbers{number(2), number(3), number(6), number(7)});
+  } else {
+    load_halves(lines.of[0] + at, lines.of[2] + at, v[0]);
+    load_halves(lines.of[1] + at, lines.of[3] + at, v[1]);
+  }
+}
+
+// Lanes without a line lie where the last one does, which has to be written after them: what columns are multiplied by
+// tells them apart.
+template <typename T>
+UNIHAL_INLINE void store_numbers_of_row(const LinePlaces<T>& lines, int64_t at, const Vector<T>* v) {
+  if constexpr (sizeof(T) == 4) {
+    typedef double Number __attribute__((aligned(4), may_alias));
+    typedef double Numbers __attribute__((vector_size(32)));
+    const Numbers low = reinterpret_cast<Numbers>(v[0]), high = reinterpret_cast<Numbers>(v[1]);
+#pragma GCC unroll 8
+    for (int lane = 7; lane >= 0; --lane) {
+      const int place = lane / 4 * 2 + lane % 2;
+      *reinterpret_cast<Number*>(lines.of[lane] + at) = lane % 4 < 2 ? low[place] : high[place];
+    }
+  } else {
+    typedef double Half __attribute__((vector_size(16), aligned(8), may_alias));
+#pragma GCC unroll 2
+    for (int i = 1; i >= 0; --i) {
+      *reinterpret_cast<Half*>(lines.of[2 * i + 1] + at) = Half{v[1][2 * i], v[1][2 * i + 1]};
+      *reinterpret_cast<Half*>(lines.of[2 * i] + at) = Half{v[0][2 * i], v[0][2 * i + 1]};
+    }
+  }
+}
+
+// Complex numbers anywhere: lines that are neighbours but for a gap, or are not at all.
+template <typename T>
+UNIHAL_VECTORIZED void load_numbers(int64_t rows, int64_t rows_left, const T* from, int64_t stride,
+                                    const int64_t* offsets, Parts<T> parts, T* to) {
+  const LinePlaces<const T> lines(from, offsets);
+  for (int64_t row = 0; row < rows; ++row, to += kFftRow<T>) {
+    if (row + kAhead < rows_left) lines.template prefetch_ends<false>((row + kAhead) * stride);
+    Vector<T> v[2], *const first = reinterpret_cast<Vector<T>*>(to + parts.first),
+                           *const second = reinterpret_cast<Vector<T>*>(to + parts.second);
+    load_numbers_of_row(lines, row * stride, v);
+    if constexpr (sizeof(T) == 4) {
+      *first = UNIHAL_SHUFFLE(v[0], v[1], Places8, 0, 2, 8, 10, 4, 6, 12, 14);
+      *second = UNIHAL_SHUFFLE(v[0], v[1], Places8, 1, 3, 9, 11, 5, 7, 13, 15);
+    } else {
+      *first = UNIHAL_SHUFFLE(v[0], v[1], Places4, 0, 4, 2, 6);
+      *second = UNIHAL_SHUFFLE(v[0], v[1], Places4, 1, 5, 3, 7);
+    }
+  }
+}
+
+template <typename T>
+UNIHAL_VECTORIZED void store_numbers(int64_t rows, int64_t rows_left, const T* from, Parts<T> parts, T first_factor,
+                                     T second_factor, T* to, int64_t stride, const int64_t* offsets) {
+  const LinePlaces<T> lines(to, offsets);
+  for (int64_t row = 0; row < rows; ++row, from += kFftRow<T>) {
+    if (row + kAhead < rows_left) lines.template prefetch_ends<true>((row + kAhead) * stride);
+    const Vector<T> first = *reinterpret_cast<const Vector<T>*>(from + parts.first) * first_factor;
+    const Vector<T> second = *reinterpret_cast<const Vector<T>*>(from + parts.second) * second_factor;
+    Vector<T> v[2];
+    if constexpr (sizeof(T) == 4) {
+      v[0] = UNIHAL_SHUFFLE(first, second, Places8, 0, 8, 1, 9, 4, 12, 5, 13);
+      v[1] = UNIHAL_SHUFFLE(first, second, Places8, 2, 10, 3, 11, 6, 14, 7, 15);
+    } else {
+      v[0] = UNIHAL_SHUFFLE(first, second, Places4, 0, 4, 2, 6);
+      v[1] = UNIHAL_SHUFFLE(first, second, Places4, 1, 5, 3, 7);
+    }
+    store_numbers_of_row(lines, row * stride, v);
   }
 }
 
@@ -595,6 +682,10 @@ void FftLines<T>::load(int64_t begin, int64_t rows, T* to) const {
   }
   const FftSignal<T> rest = signal_.from(begin + done);
   to += done * kFftRow<T>;
+  if (numbers_ != nullptr) {
+    const T* const first = std::min(rest.re, rest.im);
+    return load_numbers(rows - done, length_ - begin - done, first, rest.stride, offsets_, parts, to);
+  }
   for (const auto& [part, at] : {std::pair{rest.re, to}, std::pair{rest.im, to + kFftLanes<T>}}) {
     if (part != nullptr) {
       load_part(rows - done, part, signal_.stride, offsets_, at);
@@ -620,6 +711,11 @@ void FftLines<T>::store(int64_t begin, int64_t rows, const T* from, T re_factor,
   }
   const FftSignal<T> rest = signal_.from(begin + done);
   from += done * kFftRow<T>;
+  if (numbers_ != nullptr) {
+    T* const target = std::min(rest.re, rest.im);
+    return store_numbers(rows - done, length_ - begin - done, from, parts, first, second, target, rest.stride,
+                         offsets_);
+  }
   if (rest.re != nullptr) store_part(rows - done, lanes_, from, re_factor, rest.re, rest.stride, offsets_);
   from += kFftLanes<T>;
   if (rest.im != nullptr) store_part(rows - done, lanes_, from, im_factor, rest.im, rest.stride, offsets_);

@@ -122,26 +122,39 @@ class Rows {
         order_(row_major_view(window_)),
         space_(make_row_major()),
         operand_(space_, 1, window_, type),
-        in_place_(view.dtype == compute_dtype(type) && space_.dense(1)) {}
+        load_(vectors().load[view.dtype][type]),
+        store_(vectors().store[type][view.dtype]),
+        is_dense_(space_.dense(1)),
+        in_place_(view.dtype == compute_dtype(type) && is_dense_) {}
   Rows(const Rows&) = delete;
   Rows& operator=(const Rows&) = delete;
 
   int64_t length() const { return space_.count; }
   bool in_place() const { return in_place_; }
+  bool is_dense() const { return is_dense_; }
 
-  // Where the row is; of the compute type, one element after the other, only if in_place().
+  // Where the row is: one element after the other only if is_dense(), and of the compute type only if in_place().
   char* at(int64_t row) const { return data_ + row * bytes_; }
 
   // The row where it is, or converted into `buffer`.
   const void* read(int64_t row, void* buffer) const {
     if (in_place_) return at(row);
-    const BlockOperand moved = operand_at(row);
-    if (length() > 0) moved.load(Cursor(space_, 0), length(), buffer);
+    if (length() == 0) return buffer;
+    if (is_dense_) {
+      load_(length(), at(row), 1, buffer);
+    } else {
+      operand_at(row).load(Cursor(space_, 0), length(), buffer);
+    }
     return buffer;
   }
 
   void write(int64_t row, const void* values) const {
-    if (length() > 0) operand_at(row).store(Cursor(space_, 0), length(), values);
+    if (length() == 0) return;
+    if (is_dense_) {
+      store_(length(), values, at(row), 1);
+    } else {
+      operand_at(row).store(Cursor(space_, 0), length(), values);
+    }
   }
 
  private:
@@ -161,80 +174,32 @@ class Rows {
   uhal_tensor order_;
   Space space_;
   BlockOperand operand_;
+  LoadLoop load_;
+  StoreLoop store_;
+  bool is_dense_;
   bool in_place_;
 };
 
 // Rows of one segment that are combined in one go, in which its sum is read and written once.
 constexpr int64_t kRowsTogether = 16;
 
-template <class T>
-struct RowGroup {
-  int64_t segment = -1;
-  int64_t count = 0;
-  const T* const* rows = nullptr;
-  const T* weights = nullptr;  // where they count
-  // Rows that will be looked up soon, one for each of these, where there are such: asked for in turn, as many as the
-  // processor can wait for.
-  bool looks_ahead = false;
-  const T* const* ahead = nullptr;
-};
+// Segments of rows that were looked up together.
+constexpr int64_t kSegmentsTogether = 64;
 
-// Asks for the lines that chunks of 32 bytes lie in.
-template <int64_t chunks, class T>
-UNIHAL_INLINE void ask_for(const T* row) {
-#pragma GCC unroll 4
-  for (int64_t c = 0; c < chunks; c += 2) __builtin_prefetch(reinterpret_cast<const char*>(row) + 32 * c);
-}
-
-// Elements from number `at` on, in registers: sum += the rows in their order, times their weights if these count; a
-// segment's first row begins it.
-template <class T, bool weighted, int64_t chunks>
-UNIHAL_INLINE void sum_chunks(const RowGroup<T>& group, bool begins, int64_t at, T* sum) {
-  typedef T Values __attribute__((vector_size(32), aligned(sizeof(T)), may_alias));
-  constexpr int64_t kLanes = 32 / sizeof(T);
-  Values values[chunks];
-  const T* const first = begins ? group.rows[0] + at : sum + at;
-#pragma GCC unroll 8
-  for (int64_t c = 0; c < chunks; ++c) {
-    values[c] = *reinterpret_cast<const Values*>(first + c * kLanes);
-    if (weighted && begins) values[c] *= group.weights[0];
-  }
-  if (begins && group.looks_ahead) ask_for<chunks>(group.ahead[0] + at);
-  for (int64_t k = begins ? 1 : 0; k < group.count; ++k) {
-    const T* const row = group.rows[k] + at;
-    if (group.looks_ahead) ask_for<chunks>(group.ahead[k] + at);
-#pragma GCC unroll 8
-    for (int64_t c = 0; c < chunks; ++c) {
-      Values next = *reinterpret_cast<const Values*>(row + c * kLanes);
-      if constexpr (weighted) next *= group.weights[k];
-      values[c] += next;
-    }
-  }
-#pragma GCC unroll 8
-  for (int64_t c = 0; c < chunks; ++c) *reinterpret_cast<Values*>(sum + at + c * kLanes) = values[c];
-}
-
-// The same of all elements. Sums of floating numbers, which networks wait for, stay in registers from row to row; the
-// others go through memory with each.
+// Combines a segment's rows with its sum, as SumRows does where sums are of floating numbers: these stay in registers
+// from row to row, the others go through memory with each.
 template <class T, class Combine, bool weighted>
-UNIHAL_VECTORIZED void combine_rows(int64_t length, const RowGroup<T>& group, bool begins, T* __restrict sum) {
-  int64_t i = 0;
-  if constexpr (std::is_floating_point_v<T> && std::is_same_v<Combine, Sum>) {
-    constexpr int64_t kLanes = 32 / sizeof(T), kMany = 8;
-    for (; i + kMany * kLanes <= length; i += kMany * kLanes) {
-      sum_chunks<T, weighted, kMany>(group, begins, i, sum);
-    }
-    for (; i + kLanes <= length; i += kLanes) sum_chunks<T, weighted, 1>(group, begins, i, sum);
-  }
-  for (int64_t k = 0; k < group.count && i < length; ++k) {
-    const T* const row = group.rows[k];
-    const T weight = weighted ? group.weights[k] : T{1};
-    if (group.looks_ahead) ask_for<1>(group.ahead[k] + i);
-    if (begins && k == 0) {
-      for (int64_t at = i; at < length; ++at) sum[at] = weighted ? static_cast<T>(row[at] * weight) : row[at];
+UNIHAL_VECTORIZED void combine_rows(int64_t length, int64_t ahead, const SegmentRows& segment) {
+  T* __restrict const sum = static_cast<T*>(segment.sum);
+  for (int64_t k = 0; k < segment.count; ++k) {
+    const T* const row = static_cast<const T*>(segment.rows[k]);
+    const T weight = weighted ? static_cast<const T*>(segment.weights)[k * segment.weight_step] : T{1};
+    __builtin_prefetch(segment.rows[k + ahead]);
+    if (segment.begins && k == 0) {
+      for (int64_t i = 0; i < length; ++i) sum[i] = weighted ? static_cast<T>(row[i] * weight) : row[i];
     } else {
-      for (int64_t at = i; at < length; ++at) {
-        sum[at] = Combine::of(sum[at], weighted ? static_cast<T>(row[at] * weight) : row[at]);
+      for (int64_t i = 0; i < length; ++i) {
+        sum[i] = Combine::of(sum[i], weighted ? static_cast<T>(row[i] * weight) : row[i]);
       }
     }
   }
@@ -359,6 +324,14 @@ class Reducer {
     ScratchFrame frame;
     const int64_t length = x_.length();
     if (!take_weights(frame) || !take_repeated(frame)) return fail_without_memory();
+    if (kSums) {
+      sums_stored_ = repeated_ == nullptr && x_.is_dense();
+      sum_rows_ = vectors().sum_rows(sums_stored_ ? problem_.x.dtype : compute_dtype(type_));
+      if (sum_rows_ == nullptr) {  // a dtype whose rows have to be converted
+        sums_stored_ = false;
+        sum_rows_ = vectors().sum_rows(compute_dtype(type_));
+      }
+    }
     if constexpr (std::is_integral_v<T> && std::is_same_v<Combine, Sum>) {
       if (repeated_ != nullptr && length == 1 && weights_ == nullptr &&
           problem_.attributes.form != UHAL_SEGMENT_OFFSETS) {
@@ -386,6 +359,9 @@ class Reducer {
   }
 
  private:
+  // Sums of floating numbers, which networks wait for.
+  static constexpr bool kSums = std::is_floating_point_v<T> && std::is_same_v<Combine, Sum>;
+
   uhal_status fail_without_memory() const {
     return fail(UHAL_RESOURCE_EXHAUSTED,
                 "segment_reduce: the host has no memory left for accumulators of %lld segments",
@@ -422,8 +398,11 @@ class Reducer {
     return row != nullptr;
   }
 
-  // Row of an element; zeros where its index is outside.
-  const T* row_of(int64_t element, T* buffer) const {
+  // Whether rows are combined where they are.
+  bool combines_in_place() const { return repeated_ != nullptr || x_.in_place() || sums_stored_; }
+
+  // Row of an element, of the compute type or as it is stored; zeros where its index is outside.
+  const void* row_of(int64_t element, T* buffer) const {
     if (repeated_ != nullptr) return repeated_;
     int64_t row = element;
     if (problem_.indices != nullptr) {
@@ -434,7 +413,7 @@ class Reducer {
         return buffer;
       }
     }
-    return static_cast<const T*>(x_.read(row, buffer));
+    return sums_stored_ ? x_.at(row) : x_.read(row, buffer);
   }
 
   // Rows of one element that need no looking up.
@@ -459,38 +438,36 @@ class Reducer {
       exhausted_.store(true, std::memory_order_relaxed);
       return;
     }
-    if (problem_.attributes.form == UHAL_SEGMENT_OFFSETS && problem_.indices != nullptr && x_.in_place()) {
+    if (problem_.attributes.form == UHAL_SEGMENT_OFFSETS && problem_.indices != nullptr &&
+        (x_.in_place() || sums_stored_)) {
       return accumulate_looked_up(to, begin, end, first, last, buffer);
     }
-    const bool in_place = repeated_ != nullptr || x_.in_place();
-    if (in_place && weights_ == nullptr && (end - begin) * x_.length() <= kFewElements) {
+    const bool of_type = repeated_ != nullptr || x_.in_place();
+    if (of_type && weights_ == nullptr && (end - begin) * x_.length() <= kFewElements) {
       return accumulate_few(to, begin, end, first, last, buffer);
     }
     // In the buffer there is room for one row that is converted; where rows are in place it has only zeros.
-    const int64_t together = in_place ? kRowsTogether : 1;
-    const T* rows[kRowsTogether];
-    const T* ahead[kRowsTogether];
+    const int64_t together = combines_in_place() ? kRowsTogether : 1;
+    const bool looks_ahead = combines_in_place() && problem_.indices != nullptr;
+    const void* rows[2 * kRowsTogether];  // and as many that will be looked up soon, or the same again
     T weights[kRowsTogether];
-    RowGroup<T> group;
-    group.rows = rows;
-    group.weights = weights;
-    group.looks_ahead = x_.in_place() && problem_.indices != nullptr;
-    group.ahead = ahead;
+    SegmentRows group = {rows, 0, weights_ != nullptr ? weights : nullptr, 1, nullptr, false};
+    int64_t of_segment = -1;
     for_each_element(problem_, begin, end, first, last, outside_, [&](int64_t element, int64_t segment) {
-      if (group.count == together || group.segment != segment) combine(to, group);
-      group.segment = segment;
+      if (group.count == together || of_segment != segment) combine(to, of_segment, kRowsTogether, group);
+      of_segment = segment;
       rows[group.count] = row_of(element, buffer);
-      if (group.looks_ahead) ahead[group.count] = row_ahead(element, end, rows[group.count]);
+      rows[group.count + kRowsTogether] = looks_ahead ? row_ahead(element, end, rows[group.count]) : rows[group.count];
       weights[group.count++] = weights_ != nullptr ? weights_[element * weight_step_] : T{1};
     });
-    combine(to, group);
+    combine(to, of_segment, kRowsTogether, group);
   }
 
   // Rows that the first cache holds: they are added one by one, since a group of them takes longer than its sums.
   void accumulate_few(const Accumulators<T>& to, int64_t begin, int64_t end, int64_t first, int64_t last, T* zeros) {
     const int64_t length = x_.length();
     for_each_element(problem_, begin, end, first, last, outside_, [&](int64_t element, int64_t segment) {
-      const T* const row = row_of(element, zeros);
+      const T* const row = static_cast<const T*>(row_of(element, zeros));
       T* __restrict sum = to.rows + segment * to.stride;
       if (to.counts[segment]++ == 0) {
         for (int64_t i = 0; i < length; ++i) sum[i] = row[i];
@@ -507,36 +484,37 @@ class Reducer {
     const IndexReader offset_at(problem_.ids);
     const int64_t step = problem_.ids.strides[0];
     std::fill_n(zeros, x_.length(), T{0});
-    const T* rows[kRowsLookedUp + kRowsAhead];
+    const void* rows[kRowsLookedUp + kRowsAhead];
     int64_t looked_up = 0, looked_up_end = 0;  // elements that the first of the rows are of
     const int64_t last_end = std::min(offset_at(last * step), end);
-    T weights[kRowsTogether];
-    RowGroup<T> group;
-    group.weights = weights;
-    group.looks_ahead = true;
-    for (group.segment = first; group.segment < last; ++group.segment) {
-      int64_t element = std::max(offset_at(group.segment * step), begin);
-      const int64_t stop = std::min(offset_at((group.segment + 1) * step), end);
+    SegmentRows segments[kSegmentsTogether];
+    int64_t count = 0;
+    for (int64_t segment = first, next = offset_at(first * step); segment < last; ++segment) {
+      int64_t element = std::max(next, begin);
+      next = offset_at((segment + 1) * step);
+      const int64_t stop = std::min(next, end);
+      T* const sum = to.rows + segment * to.stride;
       while (element < stop) {
         if (element < looked_up || element >= looked_up_end) {
+          combine_all(std::exchange(count, 0), kRowsAhead, segments);
           looked_up = element;
           looked_up_end = std::min(element + kRowsLookedUp, std::max(last_end, stop));
           look_up(looked_up, std::min(looked_up_end + kRowsAhead, std::max(last_end, stop)), zeros, rows);
         }
-        group.count = std::min({kRowsTogether, stop - element, looked_up_end - element});
-        group.rows = rows + (element - looked_up);
-        group.ahead = group.rows + kRowsAhead;
-        if (weights_ != nullptr) {
-          for (int64_t k = 0; k < group.count; ++k) weights[k] = weights_[(element + k) * weight_step_];
-        }
-        element += group.count;
-        combine(to, group);
+        if (count == kSegmentsTogether) combine_all(std::exchange(count, 0), kRowsAhead, segments);
+        const int64_t elements = std::min(stop, looked_up_end) - element;
+        const T* const weights = weights_ != nullptr ? weights_ + element * weight_step_ : nullptr;
+        segments[count++] = {rows + (element - looked_up), elements, weights, weight_step_, sum,
+                             to.counts[segment] == 0};
+        to.counts[segment] += elements;
+        element += elements;
       }
     }
+    combine_all(count, kRowsAhead, segments);
   }
 
   // The rows of the elements from `begin` to `end`, and `zeros` for those that there is room for behind them.
-  void look_up(int64_t begin, int64_t end, const T* zeros, const T** rows) const {
+  void look_up(int64_t begin, int64_t end, const T* zeros, const void** rows) const {
     const uhal_tensor& indices = *problem_.indices;
     const auto from = [&](auto* data) {
       const int64_t step = indices.strides[0], count = problem_.x.shape[0];
@@ -544,7 +522,7 @@ class Reducer {
         const auto row = static_cast<int64_t>(data[element * step]);
         const bool exists = static_cast<uint64_t>(row) < static_cast<uint64_t>(count);
         if (!exists) outside_.note(row, count, "index");
-        rows[element - begin] = exists ? reinterpret_cast<const T*>(x_.at(row)) : zeros;
+        rows[element - begin] = exists ? static_cast<const void*>(x_.at(row)) : zeros;
       }
     };
     if (indices.dtype == UHAL_INT64) {
@@ -552,23 +530,32 @@ class Reducer {
     } else {
       from(static_cast<const int32_t*>(indices.data));
     }
-    std::fill(rows + (end - begin), rows + kRowsLookedUp + kRowsAhead, zeros);
+    std::fill(rows + (end - begin), rows + kRowsLookedUp + kRowsAhead, static_cast<const void*>(zeros));
   }
 
   // The row of an element that will be looked up soon: rows by index lie anywhere. `row` where there is none.
-  const T* row_ahead(int64_t element, int64_t end, const T* row) const {
+  const void* row_ahead(int64_t element, int64_t end, const void* row) const {
     if (element + kRowsAhead >= end) return row;
     const int64_t next = IndexReader(*problem_.indices)((element + kRowsAhead) * problem_.indices->strides[0]);
-    return next >= 0 && next < problem_.x.shape[0] ? reinterpret_cast<const T*>(x_.at(next)) : row;
+    return next >= 0 && next < problem_.x.shape[0] ? x_.at(next) : row;
   }
 
   // Combines what there is of a group, which is empty then.
-  void combine(const Accumulators<T>& to, RowGroup<T>& group) const {
+  void combine(const Accumulators<T>& to, int64_t segment, int64_t ahead, SegmentRows& group) const {
     if (group.count == 0) return;
-    int64_t& elements = to.counts[group.segment];
-    const auto combine = weights_ != nullptr ? combine_rows<T, Combine, true> : combine_rows<T, Combine, false>;
-    combine(x_.length(), group, elements == 0, to.rows + group.segment * to.stride);
-    elements += std::exchange(group.count, 0);
+    group.sum = to.rows + segment * to.stride;
+    group.begins = to.counts[segment] == 0;
+    combine_all(1, ahead, &group);
+    to.counts[segment] += std::exchange(group.count, 0);
+  }
+
+  void combine_all(int64_t count, int64_t ahead, const SegmentRows* segments) const {
+    if constexpr (kSums) {
+      sum_rows_(x_.length(), ahead, count, segments);
+    } else {
+      const auto combine = weights_ != nullptr ? combine_rows<T, Combine, true> : combine_rows<T, Combine, false>;
+      for (int64_t i = 0; i < count; ++i) combine(x_.length(), ahead, segments[i]);
+    }
   }
 
   // Segments from `first` to `last` - 1, whose accumulators are complete: means, empty ones, and the outputs.
@@ -697,6 +684,8 @@ class Reducer {
   const T* weights_ = nullptr;
   int64_t weight_step_ = 0;
   const T* repeated_ = nullptr;
+  SumRows sum_rows_ = nullptr;
+  bool sums_stored_ = false;  // sum_rows_ takes rows as they are stored
   std::atomic<bool> exhausted_{false};
 };
 

@@ -89,6 +89,20 @@ using ByteTile = void (*)(int64_t pairs, const int16_t* a, const int16_t* b, int
 inline constexpr int64_t kByteTileRows = 6;
 inline constexpr int64_t kByteTileColumns = 16;
 
+// Rows of one segment, which are added to its sum in their order. The sum and the weights are of the compute type.
+struct SegmentRows {
+  const void* const* rows;
+  int64_t count;        // at least 1
+  const void* weights;  // of each row one, `weight_step` elements apart; nullptr: none has one
+  int64_t weight_step;
+  void* sum;
+  bool begins;  // the first row is the sum so far
+};
+
+// Sums rows of `length` adjacent elements of `count` segments, of which all have weights or none has. There are `ahead`
+// pointers behind those to a segment's rows: what they point to is asked for meanwhile.
+using SumRows = void (*)(int64_t length, int64_t ahead, int64_t count, const SegmentRows* segments);
+
 // Copies lines of 64 bytes with stores around the caches; `destination` is aligned to 64.
 using StreamLines = void (*)(void* destination, const void* source, int64_t lines);
 
@@ -113,6 +127,7 @@ struct InstructionSet {
   ReduceRun reduce_run[kReduceSteps][kComputeTypes];    // null for complex types
   ReduceRows reduce_rows[kReduceSteps][kComputeTypes];  // and for kSumExp
   ExtremePlace extreme_place[2][kExtremeTypes];         // of the smallest, of the largest
+  SumRows (*sum_rows)(uhal_dtype dtype);                // of rows of a dtype; nullptr for other than real floating ones
   ByteTile byte_tile;                                   // nullptr: float32 computes
   StreamLines stream_lines;                             // nullptr where there are no such stores
   RandomLoops random;

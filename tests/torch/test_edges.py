@@ -173,6 +173,38 @@ def test_bags_of_any_length(mode: str, width: int, last: bool) -> None:
             assert not bool(result.any())
 
 
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64], ids=str)
+@pytest.mark.parametrize("width", [5, 127])
+def test_bags_of_other_dtypes(mode: str, dtype: torch.dtype, width: int) -> None:
+    torch.manual_seed(0)
+    table = torch.randn(50, width).to(dtype)
+    table[3, :3] = torch.tensor([0.0, torch.finfo(dtype).smallest_normal / 4, torch.finfo(dtype).max / 64])
+    indices, offsets = torch.randint(0, 50, (300,), dtype=torch.int32), torch.tensor([0, 3, 4, 290, 300, 300])
+    limits = {"rtol": 4 * torch.finfo(dtype).eps, "atol": 4 * torch.finfo(dtype).eps}
+    for padding in (None, 7):
+        call = partial(F.embedding_bag, mode=mode, padding_idx=padding)
+        _check(call, indices, table, offsets.int(), exact=False, **limits)
+        _check(call, indices.long(), table, offsets, exact=False, **limits)
+    if mode == "sum":
+        factors = torch.randn(300).to(dtype)
+        weighted = lambda i, t, o, w: F.embedding_bag(i, t, o, mode="sum", per_sample_weights=w)  # noqa: E731
+        _check(weighted, indices.long(), table, offsets, factors, exact=False, rtol=0.05, atol=0.05)
+
+
+@pytest.mark.parametrize("padding", [None, 2])
+def test_rows_that_maxima_of_bags_are_from(padding: int | None) -> None:
+    """The first of those that are equal; row 0 in an empty bag."""
+    torch.manual_seed(0)
+    table = torch.randint(0, 4, (9, 67)).float()
+    indices, offsets = torch.randint(0, 9, (90,)), torch.tensor([0, 0, 2, 40, 40, 89, 90])
+    call = partial(torch.embedding_bag, scale_grad_by_freq=False, mode=2, sparse=False, include_last_offset=False)
+    for dtype in (torch.float32, torch.float64):
+        maxima = lambda t, i, o: call(t, i, o, per_sample_weights=None, padding_idx=padding)  # noqa: E731
+        _check(lambda t, i, o: maxima(t, i, o)[0::3], table.to(dtype), indices, offsets)
+        _check(lambda t, i, o: maxima(t, i, o)[0], table.to(dtype), indices.int(), offsets.int())
+
+
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("axis", [0, 1])
 def test_running_logarithms_of_sums(dtype: torch.dtype, axis: int) -> None:

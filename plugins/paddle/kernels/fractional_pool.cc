@@ -1,6 +1,5 @@
 // Maxima over windows whose steps vary: the windows' pixels are gathered by a list of their numbers.
 #include <algorithm>
-#include <optional>
 #include <vector>
 
 #include "plugins/paddle/kernels/windows.h"
@@ -62,40 +61,45 @@ void fractional_max_pool(Context context, Input x, Span<int> /*output_size*/, Sp
   const float u = random_u == 0 ? drawn_number(context) : random_u;
   // What each axis adds to a pixel's number in its channel: by place in the window, then by window.
   int64_t dims[2 * axes], places = 1, windows = 1, stride = 1;
-  std::optional<Indices> parts[axes];
+  std::vector<int32_t> parts;
+  size_t begins[axes];
   for (int i = axes - 1; i >= 0; --i) {
     const int64_t size = in.shape[i + 2], count = out.shape[i + 2];
     const int64_t length = i < window.size() ? window[i] : 0;
     if (length < 0 || length > size || count > size) invalid(context, "windows do not fit into x");
     const Cuts cuts(size, count, length, u);
-    std::vector<int32_t> numbers;
+    begins[i] = parts.size();
     for (int64_t j = 0; j < cuts.longest; ++j) {
       for (int64_t k = 0; k < count; ++k) {
         const auto at = static_cast<size_t>(k);
-        numbers.push_back(static_cast<int32_t>(std::min(cuts.begin[at] + j, cuts.end[at] - 1) * stride));
+        parts.push_back(static_cast<int32_t>(std::min(cuts.begin[at] + j, cuts.end[at] - 1) * stride));
       }
     }
-    parts[i].emplace(context, numbers);
     dims[i] = cuts.longest;
     dims[axes + i] = count;
     places *= cuts.longest;
     windows *= count;
     stride *= size;
   }
-  const Scratch number(context, UHAL_INT32, dims, 2 * axes);
-  for (int i = 0; i < axes; ++i) {
+  const Indices uploaded(context, parts);
+  const auto part = [&](int i) {
     int64_t across[2 * axes];
     std::fill(across, across + 2 * axes, 1);
     across[i] = dims[i];
     across[axes + i] = dims[axes + i];
-    const View part = parts[i]->reshaped(across, 2 * axes);
-    if (i == 0) fill_zero(context, number);
-    context.map(uhal_map_add, {&number, &part}, {&number});
+    return View(static_cast<int32_t*>(uploaded.data) + begins[i], UHAL_INT32, across, 2 * axes);
+  };
+  const Scratch number(context, UHAL_INT32, dims, 2 * axes);
+  const View first = part(0), second = part(1);
+  context.map(uhal_map_add, {&first, &second}, {&number});
+  for (int i = 2; i < axes; ++i) {
+    const View next = part(i);
+    context.map(uhal_map_add, {&number, &next}, {&number});
   }
   // The windows' pixels lie place by place, so that maxima are of whole rows.
   const View channels = in.reshaped({in.shape[0], in.shape[1], stride});
   const Scratch pixels_of(context, in.dtype, {in.shape[0], in.shape[1], places * windows}),
-      best(context, UHAL_INT64, {in.shape[0], in.shape[1], 1, windows});
+      best(context, UHAL_INT32, {in.shape[0], in.shape[1], 1, windows});
   const auto pixel = index_attributes(2);
   const View listed = flat(number);
   context.run(UHAL_OP_GATHER, {&channels, &listed}, {&pixels_of}, &pixel);

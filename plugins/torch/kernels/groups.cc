@@ -198,13 +198,15 @@ void check_limits(Call& call, const at::Tensor& limits, int64_t count) {
   call.launch(UHAL_OP_GATHER, {&repeated, &lengths}, {&found}, &attributes);
 }
 
-// The number of the bag that each of `count` indices is in: how many bags have begun, less one.
+// The number of the bag that each of `count` indices is in: how many bags have begun behind the first, which begins at
+// 0.
 at::Tensor bags_of(const at::Tensor& starts, int64_t count) {
   const int64_t bags = starts.size(0);
-  if (bags == 0) return at::arange(count, starts.options().dtype(at::kLong));
-  const at::Tensor one = at::ones({1}, starts.options().dtype(at::kLong));
-  const at::Tensor begun = at::zeros({count + 1}, one.options()).index_add_(0, starts, one.expand({bags}));
-  return begun.cumsum(0).sub_(1).narrow(0, 0, count);
+  const at::TensorOptions longs = starts.options().dtype(at::kLong);
+  if (bags == 0) return at::arange(count, longs);
+  const at::Tensor begun = at::zeros({count + 1}, longs);
+  if (bags > 1) begun.index_add_(0, starts.narrow(0, 1, bags - 1), at::ones({1}, longs).expand({bags - 1}));
+  return begun.cumsum(0).narrow(0, 0, count);
 }
 
 // How many indices are in bags, where the last offset says it: the call waits for that.
@@ -214,6 +216,43 @@ int64_t end_of_bags(const at::Tensor& offsets, int64_t count) {
   TORCH_CHECK(end >= 0 && end <= count, "offsets[-1] can not be greater than input's length ", count,
               " but got offsets[-1] of ", end);
   return end;
+}
+
+// The row of the table that each maximum of a bag is from, by the first index that has it; 0 where there is none. `ids`
+// are the bags of all indices, of those that count none is negative in `kept`.
+at::Tensor rows_of_maxima(Call& call, const at::Tensor& table, const at::Tensor& indices, const at::Tensor& ids,
+                          const at::Tensor& kept, const at::Tensor& limits, const at::Tensor& maxima) {
+  const int64_t count = indices.size(0), bags = maxima.size(0), columns = maxima.size(1);
+  if (count == 0 || maxima.numel() == 0) return at::zeros(maxima.sizes(), maxima.options().dtype(at::kLong));
+  at::Tensor numbers = at::arange(count, limits.options());
+  if (!kept.is_same(ids)) numbers = numbers.masked_fill(kept.lt(0), count);
+  const auto scratch = [&](int64_t rows, at::ScalarType dtype) {
+    return view_of(call.scratch({rows, columns}, dtype));
+  };
+  const View rows = scratch(count, table.scalar_type()), best = scratch(count, table.scalar_type());
+  const View from = view_of(table), at_rows = view_of(indices), found = view_of(maxima),
+             at_bags = view_of(call.keep(ids));
+  const uhal_index_attributes by_row = index_attributes(0);
+  call.launch(UHAL_OP_GATHER, {&from, &at_rows}, {&rows}, &by_row);
+  call.launch(UHAL_OP_GATHER, {&found, &at_bags}, {&best}, &by_row);
+  const View is_it = scratch(count, at::kBool), place = scratch(count, at::kLong), first = scratch(bags, at::kLong);
+  const View places = view_of(call.keep(numbers)).unsqueezed(1), none = call.constant(count, at::kLong);
+  call.map(uhal_map_equal, {&rows, &best}, {&is_it});
+  call.map(uhal_map_select, {&is_it, &places, &none}, {&place});
+  uhal_segment_attributes attributes = {};
+  attributes.struct_size = sizeof attributes;
+  attributes.reduction = UHAL_REDUCE_MINIMUM;
+  attributes.form = UHAL_SEGMENT_OFFSETS;
+  attributes.integer_empty = count;
+  const View ends = view_of(limits);
+  call.launch(UHAL_OP_SEGMENT_REDUCE, {&place, &ends}, {&first}, &attributes);
+  const View all = view_of(call.scratch({count + 1}, at::kLong)), named = all.sliced(0, 0, count);
+  at_rows.dtype == named.dtype ? call.copy(at_rows, named) : call.cast(at_rows, named);
+  call.fill(all.sliced(0, count, 1), 0);
+  const at::Tensor chosen = empty(maxima.sizes(), at::kLong);
+  const View result = view_of(chosen);
+  call.launch(UHAL_OP_GATHER, {&all, &first}, {&result}, &by_row);
+  return chosen;
 }
 
 // (weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx)
@@ -252,18 +291,7 @@ void embedding_bag(Call& call) {
               factors, bags, kReductions[mode], padding >= 0);
   at::Tensor chosen = empty({0}, at::kLong);
   if (mode == kMaximumOfBag) {
-    // The first row of a bag that has the maximum of a column; of an empty bag row 0, which gets no gradient.
-    chosen = at::zeros(output.sizes(), output.options().dtype(at::kLong));
-    if (count != 0 && output.numel() != 0) {
-      const at::Tensor rows = weight.index_select(0, indices);
-      const at::Tensor is_it = rows.eq(output.index_select(0, kept.clamp_min(0))).logical_and(kept.ge(0).unsqueeze(-1));
-      const at::Tensor places = at::arange(count, limits.options());
-      const at::Tensor place = at::where(is_it, places.unsqueeze(-1), at::full({}, count, places.options()));
-      at::Tensor first = at::full(output.sizes(), count, places.options());
-      first.scatter_reduce_(0, kept.clamp_min(0).unsqueeze(-1).expand(place.sizes()), place, "amin");
-      const at::Tensor found = first.clamp_max(count - 1).flatten();
-      chosen.copy_(indices.to(at::kLong).index_select(0, found).view(first.sizes()));
-    }
+    chosen = rows_of_maxima(call, weight, indices, ids, kept, limits, output);
   }
   call.set_result(0, output);
   call.set_result(1, ids);

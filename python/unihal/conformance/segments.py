@@ -124,6 +124,7 @@ _PROBLEMS = (
     _Problem((4099, 67), 301, _SORTED),
     _Problem((2003, 64), 301, _SORTED),
     _Problem((301, 12), 5003, _OFFSETS, indices=20011, weights=True),
+    _Problem((301, 127), 503, _OFFSETS, indices=4003),
     _Problem((1200007,), 70001, weights=True, counts=False),
 )
 _MISFITS = tuple(

@@ -54,6 +54,7 @@ _PROBLEMS = (
     _Problem("many-axes", (2, 1, 3, 1, 2, 1, 2, 6), (7,)),
     _Problem("many-rows", (70001, 4), (1,)),
     _Problem("large", (33, 1024), (1,)),
+    _Problem("many-images", (4, 75, 33, 34), (2, 3)),
 )
 
 #: Lengths of which each has a way of its own through some implementation: small primes and their powers and products,
