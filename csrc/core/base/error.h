@@ -8,9 +8,10 @@
 
 namespace unihal::core {
 
-// Fills the record with a printf-formatted message and returns `status`.
+// Fills the record with a printf-formatted message and returns `status`. Cold, so that what leads to it lies apart from
+// what each launch runs through.
 uhal_status report_error(const char* file, int line, uhal_status status, const char* format, ...)
-    __attribute__((format(printf, 4, 5)));
+    __attribute__((cold, format(printf, 4, 5)));
 
 #define UHAL_FAIL(status, ...) ::unihal::core::report_error(__FILE__, __LINE__, status, __VA_ARGS__)
 
