@@ -5,11 +5,13 @@
 #include <cmath>
 #include <cstring>
 #include <exception>
+#include <iterator>
 #include <new>
 #include <typeinfo>
 
 #include "plugins/paddle/error.h"
 #include "plugins/paddle/graph_capture.h"
+#include "plugins/paddle/library.h"
 #include "plugins/paddle/phi_types.h"
 #include "plugins/paddle/scratch.h"
 #include "unihal/graph_capture.h"
@@ -23,25 +25,81 @@ constexpr size_t kPaddleObjectBytes = 256;
 // Their bytes fit into 64 bits, whatever the dtype.
 constexpr int64_t kMaxElements = int64_t{1} << 58;
 
+// phi::DDim: room for nine lengths, and how many of them there are.
+struct Lengths {
+  int64_t lengths[9];
+  int32_t rank;
+};
+static_assert(UHAL_MAX_RANK >= std::size(Lengths().lengths), "there is room for all of them");
+
+// phi::DenseTensor::dims() const, which gives a reference into the tensor.
+constexpr const char* kLengthsSymbol = "_ZNK3phi11DenseTensor4dimsEv";
+
+// Where a phi::DenseTensor has its Lengths, once that is known.
+constexpr ptrdiff_t kUnknown = -1, kOtherwise = -2;
+std::atomic<ptrdiff_t> offset_of_lengths{kUnknown};
+
+// Finds out where, with the first tensor that has a rank. nullptr as long as it is not known, and where what is there
+// is not what Paddle's C functions say.
+[[gnu::cold]] const Lengths* look_for_lengths(const Tensor& tensor) {
+  const int rank = tensor.rank();
+  if (offset_of_lengths.load(std::memory_order_relaxed) == kOtherwise || rank == 0) return nullptr;
+  void* const library = find_paddle_library(kLengthsSymbol);
+  const Lengths* found = nullptr;
+  ptrdiff_t offset = kOtherwise;
+  if (library != nullptr) {
+    found = reinterpret_cast<const Lengths* (*)(const void*)>(dlsym(library, kLengthsSymbol))(tensor.handle);
+    offset = reinterpret_cast<const char*>(found) - static_cast<const char*>(tensor.handle);
+  }
+  bool as_expected = offset >= 0 && found->rank == rank;
+  for (int i = 0; as_expected && i < rank; ++i) as_expected = found->lengths[i] == tensor.dim(i);
+  offset_of_lengths.store(as_expected ? offset : kOtherwise, std::memory_order_relaxed);
+  return as_expected ? found : nullptr;
+}
+
+// What PD_TensorGetNumDims and PD_TensorGetDim say, which take a call for each number. Paddle gives some kernels no
+// tensor where a gradient is missing, and says of none that its rank is 0.
+const Lengths* lengths_of(const Tensor& tensor) {
+  const ptrdiff_t offset = offset_of_lengths.load(std::memory_order_relaxed);
+  if (offset < 0 || !tensor) return look_for_lengths(tensor);
+  return reinterpret_cast<const Lengths*>(static_cast<const char*>(tensor.handle) + offset);
+}
+
+[[noreturn, gnu::cold]] void refuse_rank(int rank) {
+  raise(UHAL_INVALID_ARGUMENT, "(unihal) a tensor of rank " + std::to_string(rank) + " was given; at most " +
+                                   std::to_string(UHAL_MAX_RANK) + " is supported");
+}
+
 // The dense shape of a tensor on the stack.
 struct Shape {
   int64_t dims[UHAL_MAX_RANK];
   int rank;
 
-  explicit Shape(const Tensor& tensor) : rank(tensor.rank()) {
-    check_rank();
-    for (int i = 0; i < rank; ++i) dims[i] = tensor.dim(i);
+  explicit Shape(const Tensor& tensor) {
+    if (const Lengths* const known = lengths_of(tensor)) {
+      rank = known->rank;
+      std::copy(std::begin(known->lengths), std::end(known->lengths), dims);  // all: a few moves, and no loop
+    } else {
+      rank = tensor.rank();
+      check_rank();
+      for (int i = 0; i < rank; ++i) dims[i] = tensor.dim(i);
+    }
   }
   Shape(const int64_t* given, int count) : rank(count) {
     check_rank();
     std::copy(given, given + count, dims);
   }
   void check_rank() const {
-    if (rank <= UHAL_MAX_RANK) return;
-    raise(UHAL_INVALID_ARGUMENT, "(unihal) a tensor of rank " + std::to_string(rank) + " was given; at most " +
-                                     std::to_string(UHAL_MAX_RANK) + " is supported");
+    if (rank > UHAL_MAX_RANK) refuse_rank(rank);
   }
 };
+
+[[noreturn, gnu::cold]] void refuse_sizes(const Shape& shape, const char* kernel) {
+  std::string text;
+  for (int i = 0; i < shape.rank; ++i) text += (i == 0 ? "" : ", ") + std::to_string(shape.dims[i]);
+  raise(UHAL_FAILED_PRECONDITION, std::string("(unihal) ") + kernel + ": an output would have the shape (" + text +
+                                      "), which is negative or too large");
+}
 
 // Refuses a shape that no tensor can have.
 void check_sizes(const Shape& shape, const char* kernel) {
@@ -51,16 +109,14 @@ void check_sizes(const Shape& shape, const char* kernel) {
     valid = valid && shape.dims[i] >= 0 && !__builtin_mul_overflow(elements, shape.dims[i], &elements);
   }
   if (valid && elements <= kMaxElements) return;
-  std::string text;
-  for (int i = 0; i < shape.rank; ++i) text += (i == 0 ? "" : ", ") + std::to_string(shape.dims[i]);
-  raise(UHAL_FAILED_PRECONDITION, std::string("(unihal) ") + kernel + ": an output would have the shape (" + text +
-                                      "), which is negative or too large");
+  refuse_sizes(shape, kernel);
 }
 
 // How many of an op's outputs must not lie over an input.
 int outputs_apart(const uhal_op& op) {
   switch (op.kind) {
     case UHAL_OP_MAP:
+    case UHAL_OP_MAP_CHAIN:
     case UHAL_OP_TRIANGULAR:
     case UHAL_OP_SOFTMAX:
     case UHAL_OP_CROSS_ENTROPY_BACKWARD:

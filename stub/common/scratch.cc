@@ -59,18 +59,27 @@ struct Stack {
   }
 };
 
-thread_local Stack stack;
+thread_local Stack thread_stack;
 
 }  // namespace
 
-ScratchFrame::ScratchFrame() : block_(stack.current), used_(stack.used) {}
+// A thread's variable is looked for each time that it is named, so it is named once.
+ScratchFrame::ScratchFrame() {
+  const Stack& stack = thread_stack;
+  block_ = stack.current;
+  used_ = stack.used;
+}
 
 ScratchFrame::~ScratchFrame() {
+  Stack& stack = thread_stack;
   stack.current = block_;
   stack.used = used_;
   if (block_ == 0 && used_ == 0) stack.settle();
 }
 
-void* ScratchFrame::take(size_t bytes) { return stack.take(bytes); }
+void* ScratchFrame::take(size_t bytes) {
+  Stack& stack = thread_stack;
+  return stack.take(bytes);
+}
 
 }  // namespace unihal::stub

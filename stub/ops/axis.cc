@@ -423,8 +423,26 @@ void store_sorted(const T* originals, const Ordered* entries, ComputeType type, 
   }
 }
 
+// Of a short row everything lies on the stack: what is done once for a row would take as long as the sort.
+template <class T>
+void sort_short_row(const Row& x, ComputeType type, bool descending, const Row& values, const Row* indices) {
+  T originals[kRankLength] = {};
+  KeyEntry<uint32_t> entries[kRankLength] = {};
+  read_row<T>(x, type, [&](int64_t begin, int64_t count, const T* row) {
+    for (int64_t i = begin; i < begin + count; ++i) {
+      originals[i] = row[i - begin];
+      entries[i] = entry_of(ordered_key<uint32_t>(originals[i], descending), i);
+    }
+  });
+  order_by_rank(entries, x.length);
+  store_sorted(originals, entries, type, descending, values, indices);
+}
+
 template <class Key, class T>
 bool sort_row_by_keys(const Row& x, ComputeType type, bool descending, const Row& values, const Row* indices) {
+  if constexpr (std::is_same_v<Key, uint32_t>) {
+    if (x.length <= kRankLength) return sort_short_row<T>(x, type, descending, values, indices), true;
+  }
   ScratchFrame frame;
   const auto length = static_cast<size_t>(x.length);
   constexpr bool keeps_originals = !std::is_integral_v<T>;
@@ -452,9 +470,7 @@ bool sort_row_by_keys(const Row& x, ComputeType type, bool descending, const Row
   auto* entries = frame.take<KeyEntry<Key>>(length);
   if (entries == nullptr) return false;
   read([&](int64_t i, Key key) { entries[i] = entry_of(key, i); });
-  if (std::is_same_v<Key, uint32_t> && x.length <= kRankLength) {
-    if constexpr (std::is_same_v<Key, uint32_t>) order_by_rank(entries, x.length);
-  } else if (values.length <= kFewWanted) {
+  if (values.length <= kFewWanted) {
     select_few(entries, x.length, values.length);
   } else if (values.length < x.length) {
     std::partial_sort(entries, entries + values.length, entries + x.length);

@@ -300,12 +300,69 @@ void gather_elements(const IndexProblem& problem, Resolver& resolver, bool wraps
   });
 }
 
+// Short rows of `bytes` that lie side by side in memory, with an index each. `known` is how many bytes these are, for
+// moves without a loop, or 0.
+template <int64_t known, class Index>
+void gather_whole_rows(const IndexProblem& problem, Resolver& resolver, int64_t below, int64_t bytes,
+                       const Space& around) {
+  const int64_t size = dtype_size(problem.rows.dtype), length = problem.lengths[0];
+  const int64_t row_step = problem.strides[0] * size;
+  const int last = around.rank - 1;
+  const int64_t to_step = around.strides[kRows][last] * size, from_step = around.strides[kData][last] * size;
+  const int64_t index_step = around.strides[kIndices][last];
+  const auto* const first = static_cast<const Index*>(problem.indices.data);
+  parallel_for(around.count, 2 * bytes / size, [&](int64_t begin, int64_t end) {
+    Cursor cursor(around, begin);
+    while (begin < end) {
+      const int64_t count = std::min(end - begin, cursor.run());
+      char* to = static_cast<char*>(problem.rows.data) + cursor.offset(kRows) * size;
+      const char* from = static_cast<const char*>(problem.data.data) + cursor.offset(kData) * size;
+      const Index* indices = first + cursor.offset(kIndices);
+      for (int64_t row = 0; row < count; ++row) {
+        const int64_t index = index_at(indices, 0, below);
+        if (index >= 0 && index < length) {
+          std::memcpy(to, from + index * row_step, static_cast<size_t>(known != 0 ? known : bytes));
+        } else {
+          int64_t offset, place;
+          static_cast<void>(resolver.resolve(indices - first, &offset, &place));  // keeps which index it was
+          std::memset(to, 0, static_cast<size_t>(bytes));
+        }
+        to += to_step;
+        from += from_step;
+        indices += index_step;
+      }
+      cursor.advance(count);
+      begin += count;
+    }
+  });
+}
+
+template <class Index>
+void gather_whole_rows_by(const IndexProblem& problem, Resolver& resolver, int64_t below, int64_t bytes,
+                          const Space& around) {
+  switch (bytes) {
+    case 16:
+      return gather_whole_rows<16, Index>(problem, resolver, below, bytes, around);
+    case 32:
+      return gather_whole_rows<32, Index>(problem, resolver, below, bytes, around);
+    case 64:
+      return gather_whole_rows<64, Index>(problem, resolver, below, bytes, around);
+    default:
+      return gather_whole_rows<0, Index>(problem, resolver, below, bytes, around);
+  }
+}
+
 // Short rows with an index each.
-void gather_rows(const IndexProblem& problem, Resolver& resolver, const Space& space) {
+void gather_rows(const IndexProblem& problem, Resolver& resolver, bool wraps, const Space& space) {
   const int64_t size = dtype_size(problem.rows.dtype), inner = space.inner();
   const CopyRun copy = copy_run_of(size);
   const Space around = around_rows(space);
   const int last = space.rank - 1;
+  if (problem.components == 1 && space.strides[kRows][last] == 1 && space.strides[kData][last] == 1) {
+    const bool wide = problem.indices.dtype == UHAL_INT64;
+    const auto run = wide ? gather_whole_rows_by<int64_t> : gather_whole_rows_by<int32_t>;
+    return run(problem, resolver, added_below(problem, wraps), inner * size, around);
+  }
   const int64_t to_stride = space.strides[kRows][last], from_stride = space.strides[kData][last];
   const auto step_of = [&](int operand) { return space.strides[operand][last - 1]; };
   parallel_for(around.count, 2 * inner, [&](int64_t begin, int64_t end) {
@@ -339,7 +396,7 @@ void gather(const IndexProblem& problem, Resolver& resolver, bool wraps) {
   if (problem.components > 0 && space.strides[kIndices][space.rank - 1] != 0) {
     return gather_elements(problem, resolver, wraps, space);
   }
-  if (space.rank > 1 && space.inner() <= kLongRow) return gather_rows(problem, resolver, space);
+  if (space.rank > 1 && space.inner() <= kLongRow) return gather_rows(problem, resolver, wraps, space);
   const int64_t size = dtype_size(problem.rows.dtype);
   const CopyRun copy = copy_run_of(size);
   const int last = space.rank - 1;

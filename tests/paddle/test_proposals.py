@@ -121,6 +121,23 @@ def test_boxes_that_are_no_numbers_have_no_level() -> None:
             assert restore.numpy().reshape(-1).tolist() == [i // 2 + i % 2 * 2 * repeats for i in range(4 * repeats)]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("pixels", [False, True])
+def test_the_host_counts_what_the_device_sorts(pixels: bool, dtype: str) -> None:
+    infinite, none = float("inf"), float("nan")
+    boxes = np.array(
+        [[0, 0, infinite, 3], [5, 5, 1, 9], [5, 5, 1, infinite], [5, 5, 1, none], [2, 2, 2, 2], [0, 0, 900, 80]], dtype
+    )
+    found = []
+    with on(DEVICE):
+        for repeats in (1, 1000):
+            given = paddle.to_tensor(np.tile(boxes, (repeats, 1)))
+            count = paddle.to_tensor([6 * repeats], dtype="int32")
+            _, _, each = ops.distribute_fpn_proposals(given, 2, 5, 4, 224, pixels, rois_num=count)
+            found.append([n.numpy().item() // repeats for n in each])
+    assert found[0] == found[1]
+
+
 def test_levels_of_nothing() -> None:
     with on(DEVICE):
         levels, restore, each = ops.distribute_fpn_proposals(

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "plugins/common/chain.h"
-#include "plugins/paddle/kernels/common.h"
+#include "plugins/paddle/kernels/row_groups.h"
 
 namespace unihal::paddle {
 namespace {
@@ -14,31 +14,28 @@ namespace {
 
 View elements_from(const View& x, int64_t first, int64_t count) { return flat(x).sliced(0, first, count); }
 
-// How often positive and negative examples were given a probability in each bucket, summed up from the last bucket on:
-// the area is what the trapezoids between two buckets have.
+// How often positive and negative examples were given a probability in each bucket, summed up to each bucket: the area
+// is what the trapezoids between two buckets have, which is that of everything less what lies below the curve's mirror.
 void write_area(const Context& context, const View& positive, const View& negative, const View& area) {
   const int64_t buckets = positive.elements();
-  const Scratch above(context, UHAL_INT64, positive), parts(context, UHAL_FLOAT64, {2, buckets}),
+  const Scratch up_to(context, UHAL_INT64, positive), parts(context, UHAL_FLOAT64, {2, buckets}),
       sums(context, UHAL_FLOAT64, {2, 1});
-  uhal_scan_attributes from_last = {};
-  from_last.struct_size = sizeof from_last;
-  from_last.reduction = UHAL_REDUCE_SUM;
-  from_last.reverse = 1;
-  context.run(UHAL_OP_SCAN, {&positive}, {&above}, &from_last);
-  // Times the mean of the sums from this bucket on and from the one behind it.
+  sum_up(context, positive, up_to);
+  // Times the mean of the sums up to this bucket and up to the one before it.
   Chain trapezoid(3);
   const int half = trapezoid.step(uhal_map_scale, {1}, {0.5, 0});
   const int part = trapezoid.step(uhal_map_multiply, {trapezoid.step(uhal_map_subtract, {0, half}), 2});
   const View of_buckets = parts.reshaped({2 * buckets}).sliced(0, 0, buckets),
              others = parts.reshaped({2 * buckets}).sliced(0, buckets, buckets);
-  context.run(UHAL_OP_MAP_CHAIN, {&above, &positive, &negative}, {&of_buckets, &others}, trapezoid.program({part, 2}));
+  context.run(UHAL_OP_MAP_CHAIN, {&up_to, &positive, &negative}, {&of_buckets, &others}, trapezoid.program({part, 2}));
   const auto sum = reduce_attributes(UHAL_REDUCE_SUM);
   context.run(UHAL_OP_REDUCE, {&parts}, {&sums}, &sum);
   Chain share(3);  // 0 without examples of both kinds
-  share.step(uhal_map_divide_no_nan, {0, share.step(uhal_map_multiply, {1, 2})});
-  const View raw = sums.reshaped({2}).sliced(0, 0, 1), all_others = sums.reshaped({2}).sliced(0, 1, 1);
-  const View total = above.sliced(0, 0, 1), result = area.reshaped({1});
-  context.run(UHAL_OP_MAP_CHAIN, {&raw, &total, &all_others}, {&result}, share.program());
+  const int everything = share.step(uhal_map_multiply, {1, 2});
+  share.step(uhal_map_divide_no_nan, {share.step(uhal_map_subtract, {everything, 0}), everything});
+  const View below = sums.reshaped({2}).sliced(0, 0, 1), all_others = sums.reshaped({2}).sliced(0, 1, 1);
+  const View total = up_to.sliced(0, buckets - 1, 1), result = area.reshaped({1});
+  context.run(UHAL_OP_MAP_CHAIN, {&below, &total, &all_others}, {&result}, share.program());
 }
 
 // How many positive examples there are in each bucket, behind them how many of the others, and last how many have a
@@ -57,9 +54,8 @@ void count_examples(const Context& context, const View& probabilities, const Vie
   const auto constant = [&](double value) { return program.step(uhal_map_scale, {is_probability}, {0, value}); };
   const int bucket = program.step(uhal_map_truncate, {program.step(uhal_map_scale, {0}, {count - 1, 0})});
   const int behind = program.step(uhal_map_scale, {bucket}, {1, count});
-  const int is_positive = program.step(uhal_map_clip, {1}, {0, 1}),
-            is_negative = program.step(uhal_map_clip, {1}, {-1, 0});
-  const int of_kind = program.step(uhal_map_select, {is_positive, bucket, behind});
+  const int is_negative = program.step(uhal_map_clip, {1}, {-1, 0});
+  const int of_kind = program.step(uhal_map_select, {1, bucket, behind});
   const int of_label = program.step(uhal_map_select, {is_negative, constant(-1), of_kind});
   program.step(uhal_map_select, {is_probability, of_label, constant(2 * count)});
   context.run(UHAL_OP_MAP_CHAIN, {&probabilities, &kinds}, {&cell}, program.program());

@@ -349,16 +349,43 @@ void upload_numbers(const Context& context, const std::vector<T>& numbers, const
   upload(context, {bytes, bytes + numbers.size() * sizeof(T)}, y);
 }
 
-// Of a few boxes the host counts levels itself: it has to wait for them in any case, and saves most launches.
-// `order` and `ends` lie one behind the other in `both`.
+// How many levels a box lies above the lowest one, as Paddle's CPU counts; none for a box that is no number.
+template <class T>
+std::optional<size_t> level_of(const T* box, const Levels& levels, bool pixels) {
+  const auto length = [&](int axis) {  // as length_step()
+    const T difference = box[axis + 2] - box[axis];
+    return difference < 0 ? T(0) : difference + (pixels ? 1 : 0);
+  };
+  const T side = std::sqrt(length(0) * length(1));
+  const T exact = std::log2(side / static_cast<T>(levels.scale) + static_cast<T>(1e-8)) + static_cast<T>(levels.level);
+  if (!(side == side)) return std::nullopt;
+  const T level = std::min(std::max(std::floor(exact), static_cast<T>(levels.lowest)), static_cast<T>(levels.highest));
+  return static_cast<size_t>(static_cast<int>(level) - levels.lowest);
+}
+
+// The host's copies of numbers.
+template <class T>
+std::vector<T> read_as_they_are(const Context& context, const View& x) {
+  std::vector<T> numbers(static_cast<size_t>(x.elements()));
+  uhal_stream* stream = context.stream()->handle;
+  context.check(uhal_copy(stream, numbers.data(), x.data, numbers.size() * sizeof(T), UHAL_COPY_DEVICE_TO_HOST));
+  context.check(uhal_stream_synchronize(stream));
+  return numbers;
+}
+
+// Of a few boxes the host counts levels itself: it has to wait in any case, and saves most launches. `order` and `ends`
+// lie one behind the other in `both`.
+template <class T>
 std::vector<int64_t> distribute_by_counting(const Context& context, const Distribution& of, const View& both) {
   const int64_t rows = of.rows();
-  const Scratch level(context, of.in.dtype, &rows, 1);
-  cells_of(context, of.in, of.levels, of.offset, 1, level, level);
-  const std::vector<int64_t> counts = of.images > 1 ? read_integers(context, of.counts) : std::vector<int64_t>(1, rows);
-  const std::vector<double> level_of = read_numbers(context, level);
+  std::vector<int64_t> counts(1, rows);
+  if (of.images > 1) {
+    const std::vector<double> numbers = read_numbers(context, of.counts);  // int32 as they are, without a cast's launch
+    counts.assign(numbers.begin(), numbers.end());
+  }
+  const std::vector<T> boxes = read_as_they_are<T>(context, of.in);
   const auto nowhere = static_cast<size_t>(of.cells());
-  std::vector<size_t> cell_of(level_of.size(), nowhere);
+  std::vector<size_t> cell_of(static_cast<size_t>(rows), nowhere);
   std::vector<int64_t> end(nowhere + 1);
   size_t image = 0;
   int64_t last = counts[0];  // where the boxes of this image end
@@ -366,8 +393,9 @@ std::vector<int64_t> distribute_by_counting(const Context& context, const Distri
     while (image < counts.size() && static_cast<int64_t>(i) >= last) {
       if (++image < counts.size()) last += counts[image];
     }
-    if (!(level_of[i] == level_of[i])) continue;
-    cell_of[i] = std::min(static_cast<size_t>(level_of[i]) * counts.size() + image, nowhere);
+    const std::optional<size_t> level = level_of(&boxes[4 * i], of.levels, of.offset != 0);
+    if (!level) continue;
+    cell_of[i] = std::min(*level * counts.size() + image, nowhere);
     if (cell_of[i] < nowhere) ++end[cell_of[i] + 1];
   }
   for (size_t cell = 0; cell < nowhere; ++cell) end[cell + 1] += end[cell];
@@ -400,11 +428,13 @@ void distribute_proposals(Context context, Input boxes, OptionalInput counts, in
   std::vector<int64_t> end(static_cast<size_t>(cells + 1));
   if (rows > 0 && images > 0) {
     const Distribution of = {in, levels, pixels ? 1.0 : 0.0, images, flat(counts.view()), back, order, ends};
-    end = rows <= kFew ? distribute_by_counting(context, of, both) : distribute_by_sorting(context, of);
+    const auto count = in.dtype == UHAL_FLOAT64 ? distribute_by_counting<double> : distribute_by_counting<float>;
+    end = rows <= kFew ? count(context, of, both) : distribute_by_sorting(context, of);
   } else {
     fill_zero(context, ends);
   }
   std::vector<View> before, after, of_images;
+  for (auto* views : {&before, &after, &of_images}) views->reserve(counts_by_level.size());
   for (int i = 0; i < levels.count(); ++i) {
     const auto level_number = static_cast<size_t>(i);
     const int64_t first = i * images, at = end[static_cast<size_t>(first)];
