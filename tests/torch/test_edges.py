@@ -189,7 +189,16 @@ def test_bags_of_other_dtypes(mode: str, dtype: torch.dtype, width: int) -> None
     if mode == "sum":
         factors = torch.randn(300).to(dtype)
         weighted = lambda i, t, o, w: F.embedding_bag(i, t, o, mode="sum", per_sample_weights=w)  # noqa: E731
-        _check(weighted, indices.long(), table, offsets, factors, exact=False, rtol=0.05, atol=0.05)
+        _check(
+            weighted,
+            indices.long(),
+            table,
+            offsets,
+            factors,
+            exact=False,
+            rtol=4 * limits["rtol"],  # up to 286 products: some of their roundings add up
+            atol=4 * limits["atol"],
+        )
 
 
 @pytest.mark.parametrize("padding", [None, 2])
