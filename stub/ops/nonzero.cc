@@ -88,8 +88,6 @@ UNIHAL_VECTORIZED int64_t find_in_block(int64_t count, const uint8_t* flags, int
 // flags, as above.
 template <class Element>
 UNIHAL_VECTORIZED int64_t keep_in_block(int64_t count, const uint8_t* flags, const Element* x, Element* kept) {
-  typedef uint32_t Vector __attribute__((vector_size(32), aligned(sizeof(uint32_t)), may_alias));
-  typedef int32_t Places __attribute__((vector_size(32), may_alias));
   constexpr uint64_t kLowestBits = 0x0102040810204080, kAllOnes = 0x0101010101010101;
   int64_t length = 0, i = 0;
   for (; i + kWord <= count; i += kWord) {
@@ -97,13 +95,18 @@ UNIHAL_VECTORIZED int64_t keep_in_block(int64_t count, const uint8_t* flags, con
     if (word == 0) continue;
     const uint64_t ones = ones_of(word);
     const int32_t* const places = kPlaces.of[ones * kLowestBits >> 56];
+#if __has_builtin(__builtin_shuffle)
     if constexpr (std::is_same_v<Element, uint32_t>) {
+      typedef uint32_t Vector __attribute__((vector_size(32), aligned(sizeof(uint32_t)), may_alias));
+      typedef int32_t Places __attribute__((vector_size(32), may_alias));
       const Vector all = *reinterpret_cast<const Vector*>(x + i);
       *reinterpret_cast<Vector*>(kept + length) = __builtin_shuffle(all, *reinterpret_cast<const Places*>(places));
-    } else {
-#pragma GCC unroll 8
-      for (int64_t k = 0; k < kWord; ++k) kept[length + k] = x[i + places[k]];
+      length += static_cast<int64_t>(ones * kAllOnes >> 56);
+      continue;
     }
+#endif
+#pragma GCC unroll 8
+    for (int64_t k = 0; k < kWord; ++k) kept[length + k] = x[i + places[k]];
     length += static_cast<int64_t>(ones * kAllOnes >> 56);
   }
   for (; i < count; ++i) {
