@@ -31,9 +31,11 @@ inline float number(Bfloat16 value) { return bfloat16_to_float(value.bits); }
 inline float number(Float16 value) { return float16_to_float(value.bits); }
 
 // A vector of the numbers from `row` on.
-template <class T>
-inline void read(const T* row, typename Lanes<T>::Vector& numbers) {
-  numbers = *reinterpret_cast<const typename Lanes<T>::Vector*>(row);
+inline void read(const float* row, Lanes<float>::Vector& numbers) {
+  numbers = *reinterpret_cast<const Lanes<float>::Vector*>(row);
+}
+inline void read(const double* row, Lanes<double>::Vector& numbers) {
+  numbers = *reinterpret_cast<const Lanes<double>::Vector*>(row);
 }
 inline void read(const Bfloat16* row, Lanes<float>::Vector& numbers) {
 #ifdef __AVX2__
