@@ -21,4 +21,4 @@ def test_libraries_are_found_while_others_are_loaded(tmp_path: Path) -> None:
     sources = [HERE / "find_library.cc", ROOT / "plugins/paddle/library.cc"]
     subprocess.run(["g++", "-std=c++17", "-pthread", f"-I{ROOT}", "-o", program, *sources, "-ldl"], check=True)
     # A deadlock is an error of the time limit.
-    subprocess.run([program, *libraries], timeout=60, check=True)
+    assert subprocess.run([program, *libraries], timeout=60, check=False).returncode == 0

@@ -48,10 +48,8 @@ at::Tensor is_new_row(Call& call, const at::Tensor& rows) {
   return is_new;
 }
 
-// The rows whose flags are set.
-at::Tensor rows_of(Call& call, const at::Tensor& rows, const at::Tensor& flags) {
-  if (rows.dim() == 1) return selected(call, rows, flags);
-  const at::Tensor places = places_of(call, flags);
+// The rows of these numbers.
+at::Tensor rows_at(Call& call, const at::Tensor& rows, const at::Tensor& places) {
   c10::DimVector sizes(rows.sizes());
   sizes[0] = places.size(0);
   const at::Tensor result = empty(sizes, rows.scalar_type());
@@ -67,8 +65,10 @@ at::Tensor rows_of(Call& call, const at::Tensor& rows, const at::Tensor& flags) 
 void give_unique(Call& call, const at::Tensor& rows, const at::Tensor& order, bool with_inverse, bool with_counts,
                  at::IntArrayRef inverse_shape, int64_t dim = 0) {
   const at::Tensor is_new = is_new_row(call, rows);
-  const at::Tensor counts = with_counts ? counts_of(places_of(call, is_new), rows.size(0)) : nothing();
-  const at::Tensor values = rows_of(call, call.keep(rows), is_new);
+  // Of the runs of equal rows; elements are found without, where nobody counts them.
+  const at::Tensor starts = with_counts || rows.dim() > 1 ? places_of(call, is_new) : at::Tensor();
+  const at::Tensor& kept = call.keep(rows);
+  const at::Tensor values = starts.defined() ? rows_at(call, kept, starts) : selected(call, kept, is_new);
   call.set_result(0, dim == 0 ? values : values.movedim(0, dim).contiguous());
   at::Tensor inverse = nothing();
   if (with_inverse) {
@@ -78,7 +78,7 @@ void give_unique(Call& call, const at::Tensor& rows, const at::Tensor& order, bo
     inverse = inverse.view(inverse_shape);
   }
   call.set_result(1, inverse);
-  call.set_result(2, counts);
+  call.set_result(2, with_counts ? counts_of(starts, rows.size(0)) : nothing());
 }
 
 void give_none(Call& call, const at::Tensor& self, bool with_inverse) {

@@ -36,11 +36,13 @@ def count_nonzero(mask: Buffer, *, dtype: str = "int64", stream: Stream | None =
 
 
 def masked_select(x: Buffer, mask: Buffer, *, stream: Stream | None = None) -> Buffer:
-    """The parts of ``x`` where ``mask`` is not 0, as NumPy's ``x[mask]``: ``mask`` has the first axes of ``x``."""
+    """The parts of ``x`` where ``mask`` is not 0, as NumPy's ``x[mask]``: ``mask`` has the first axes of ``x``.
+
+    Where it has all of them, the memory is that of the largest case, of which the result is the first part.
+    """
     if mask.shape != x.shape[: mask.ndim]:
         raise errors.InvalidArgumentError(f"mask has the shape {mask.shape}; expected the first axes of {x.shape}")
     if mask.shape == x.shape:
-        # One launch, into the memory of the largest case, of which the result is the first part.
         values = output((x.size,), x.dtype, x, stream=stream)
         count = output((), "int64", x, stream=stream)
         launch("compact", [x, mask], [values, count], stream=stream)
