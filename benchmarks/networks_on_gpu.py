@@ -5,7 +5,9 @@
 One of each family of paddle.vision.models beside torchvision's of the same name (images of 224, Inception's of 299),
 recurrent layers (two, in both directions, 512 wide, 64 sequences of 128) and nn.Transformer (six layers each of encoder
 and decoder, 512 wide, 32 sequences of 128), eager, Momentum SGD, in each framework's default math mode or with
---bfloat16 its automatic mixed precision. BERT and GPT are in training.py. Each framework is a process of its own, one
+--bfloat16 its automatic mixed precision. Both measure a library's algorithms for each convolution in the first step
+(torch.backends.cudnn.benchmark; UNIHAL_GPU_MEASURE=0 takes what the heuristic chooses). BERT and GPT are in
+training.py. Each framework is a process of its own, one
 after the other on an otherwise idle GPU; a step is a tenth of a round of ten, the median of three rounds,
 waited for at the end. --ours and --peer name other places: `--ours iluvatar --peer cpu --batch 2 --pixels 64` tries the
 program on the stub."""
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -26,6 +29,8 @@ import numpy as np
 from measure import progress
 from rich.console import Console
 from rich.table import Table
+
+os.environ.setdefault("UNIHAL_GPU_MEASURE", "1")
 
 VISION = (
     "alexnet", "vgg16", "resnet18", "resnet50", "resnext50_32x4d", "wide_resnet50_2", "mobilenet_v2",

@@ -10,7 +10,9 @@ resnet18: batch 32 of 3x32x32; resnet50: batch 8 of 3x224x224; transformer: a BE
 128 tokens, gpt2-8 has 8x512. Momentum SGD (ResNets) or AdamW, each framework's usual way of training: dygraph in
 Paddle, a tf.function of a step in Keras, eager in PyTorch; the batch lies on the device. float32 in each framework's
 default math mode, or with --bfloat16 its automatic mixed precision. --compiled puts the model's forward and backward
-through paddle.jit.to_static or torch.compile; --captured, in Paddle, replays them as a graph.
+through paddle.jit.to_static or torch.compile; --captured, in Paddle, replays them as a graph. On a GPU PyTorch and our
+device both measure a library's algorithms for each convolution before that (torch.backends.cudnn.benchmark;
+UNIHAL_GPU_MEASURE=0 takes what the heuristic chooses).
 
 Prints one JSON object: seconds (the median), losses, and peak_bytes, the most device memory that tensors held at a time
 in the steps after the warm-up, as the framework counts it (null on a CPU).
@@ -20,12 +22,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+
+os.environ.setdefault("UNIHAL_GPU_MEASURE", "1")
 
 IMAGE_SHAPES = {
     "resnet18": (32, 3, 32, 32),
