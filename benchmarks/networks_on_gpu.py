@@ -7,17 +7,17 @@ recurrent layers (two, in both directions, 512 wide, 64 sequences of 128) and nn
 and decoder, 512 wide, 32 sequences of 128), eager, Momentum SGD, in each framework's default math mode or with
 --bfloat16 its automatic mixed precision. Both measure a library's algorithms for each convolution in the first step
 (torch.backends.cudnn.benchmark; UNIHAL_GPU_MEASURE=0 takes what the heuristic chooses). BERT and GPT are in
-training.py. Each framework is a process of its own, one
-after the other on an otherwise idle GPU; a step is a tenth of a round of ten, the median of three rounds,
-waited for at the end. --ours and --peer name other places: `--ours iluvatar --peer cpu --batch 2 --pixels 64` tries the
+training.py. Each framework is a process of its own; they take turns, a round of five steps at a time, waited for at its
+end, on an otherwise idle GPU. A step's time is a fifth of the fastest of eight rounds: a host that other machines share
+only ever adds to it. --ours and --peer name other places: `--ours iluvatar --peer cpu --batch 2 --pixels 64` tries the
 program on the stub."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
-import statistics
 import subprocess
 import sys
 import time
@@ -45,8 +45,10 @@ TORCHVISION: dict[str, dict[str, bool]] = {
 RECURRENT = ("LSTM", "GRU")
 NAMES = (*VISION, *RECURRENT, "Transformer")
 CLASSES, WIDTH, LAYERS, LENGTH, SEQUENCES, SENTENCES, HEADS, DEPTH = 10, 512, 2, 128, 64, 32, 8, 6
-ROUNDS, STEPS = 3, 10
+WARM_UP_STEPS, ROUNDS, STEPS = 4, 8, 5
 
+#: What a line with a round's time begins with.
+ANSWER = "NETWORK"
 #: Trains one step, without waiting.
 Step = Callable[[], Any]
 
@@ -151,32 +153,57 @@ def torch_steps(options: argparse.Namespace, names: list[str]) -> Iterator[tuple
 FRAMEWORKS = {"paddle": paddle_steps, "torch": torch_steps}
 
 
-def run_framework(options: argparse.Namespace) -> None:
-    """Prints a line of JSON for each network."""
-    names = [name for name in NAMES if options.only in name]
-    for name, step, wait in FRAMEWORKS[options.framework](options, names):
-        for _ in range(4):
-            step()
-        wait()
-        times = []
-        for _ in range(ROUNDS):
-            start = time.perf_counter()
-            for _ in range(STEPS):
+def serve(options: argparse.Namespace) -> None:
+    """Answers each network's name on the standard input with the seconds of a step in one round, as a line."""
+    steps = FRAMEWORKS[options.framework](options, [name for name in NAMES if options.only in name])
+    current, step, wait = "", lambda: None, lambda: None
+    for line in sys.stdin:
+        if line.strip() != current:
+            current, step, wait = next(steps)
+            assert current == line.strip(), f"{line.strip()} was asked for behind {current}"
+            for _ in range(WARM_UP_STEPS):
                 step()
             wait()
-            times.append((time.perf_counter() - start) / STEPS)
-        print("NETWORK " + json.dumps([name, statistics.median(times)]), flush=True)
+        start = time.perf_counter()
+        for _ in range(STEPS):
+            step()
+        wait()
+        print(f"{ANSWER} {(time.perf_counter() - start) / STEPS}", flush=True)
 
 
-def measured(framework: str, arguments: list[str]) -> dict[str, float]:
-    progress(framework)
-    command = [sys.executable, "-W", "ignore", __file__, *arguments, "--framework", framework]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        lines = [line.removeprefix("NETWORK ") for line in process.stdout if line.startswith("NETWORK ")]
-    if process.returncode != 0:
-        print(f"{framework} ended with {process.returncode} after {len(lines)} networks", file=sys.stderr)
-    return dict(json.loads(line) for line in lines)
+class Framework:
+    """The process of a framework."""
+
+    def __init__(self, name: str, arguments: list[str]) -> None:
+        command = [sys.executable, "-W", "ignore", __file__, *arguments, "--framework", name]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def round(self, network: str) -> float | None:
+        """Seconds of a step; None if the process has failed."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            print(network, file=self.process.stdin, flush=True)
+        answers = (line.split()[1] for line in self.process.stdout if line.startswith(ANSWER))
+        return next((float(answer) for answer in answers), None)
+
+    def end(self) -> None:
+        self.process.communicate()
+
+
+def measured(names: list[str], arguments: list[str]) -> dict[str, tuple[float, float]]:
+    """Seconds of a step in Paddle and in PyTorch of those networks that both have trained."""
+    frameworks = [Framework(name, arguments) for name in FRAMEWORKS]
+    seconds: dict[str, tuple[float, float]] = {}
+    for name in names:
+        progress(name)
+        rounds = [[framework.round(name) for framework in frameworks] for _ in range(ROUNDS)]
+        ours, theirs = ([value for value in values if value is not None] for values in zip(*rounds, strict=True))
+        if not ours or not theirs:
+            break
+        seconds[name] = min(ours), min(theirs)
+    for framework in frameworks:
+        framework.end()
+    return seconds
 
 
 def main() -> int:
@@ -191,20 +218,19 @@ def main() -> int:
     parser.add_argument("--framework", choices=list(FRAMEWORKS), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.framework:
-        run_framework(options)
+        serve(options)
         return 0
-    theirs, ours = (measured(framework, sys.argv[1:]) for framework in ("torch", "paddle"))
+    names = [name for name in NAMES if options.only in name]
+    seconds = measured(names, sys.argv[1:])
     table = Table("network", "Paddle, ms", "PyTorch, ms", "ratio")
     rows = []
-    for name in theirs:
-        if name not in ours:
-            continue
-        rows.append({"network": name, "seconds": ours[name], "peer_seconds": theirs[name]})
-        table.add_row(name, f"{ours[name] * 1e3:.1f}", f"{theirs[name] * 1e3:.1f}", f"{ours[name] / theirs[name]:.2f}")
+    for name, (ours, theirs) in seconds.items():
+        rows.append({"network": name, "seconds": ours, "peer_seconds": theirs})
+        table.add_row(name, f"{ours * 1e3:.1f}", f"{theirs * 1e3:.1f}", f"{ours / theirs:.2f}")
     Console().print(table)
     if options.json:
         Path(options.json).write_text(json.dumps(rows, indent=1))
-    missing = [name for name in NAMES if options.only in name and (name not in ours or name not in theirs)]
+    missing = [name for name in names if name not in seconds]
     if missing:
         print(f"not measured: {', '.join(missing)}", file=sys.stderr)
     return 1 if missing else 0
