@@ -253,7 +253,7 @@ test-matrices: $(SITE)
 	done; \
 	tests/opencl/with_opencl.sh $(PYTEST) --unihal-backend=opencl -m long tests/opencl || failed+=" opencl"; \
 	if [[ -n $$failed ]]; then echo "FAILED in$$failed" >&2; exit 1; fi
-	$(PYTEST) --unihal-stub=strict -k 'test_fit_with or eager or resnet18-function' tests/tensorflow/test_models.py
+	$(PYTEST) --unihal-stub=strict -k 'test_fit_with or eager or resnet18-function or transformer-function' tests/tensorflow/test_models.py
 	$(PYTEST) --unihal-stub=strict -k 'float64 or half_precision' tests/paddle/test_kernels.py
 	tests/opencl/with_opencl.sh $(PYTEST) --unihal-backend=opencl tests/tensorflow/test_models.py -k 'fit and transformer'
 
@@ -268,7 +268,7 @@ test-conformance: $(SITE)
 test-strict: $(SITE)
 	$(PYTEST) --unihal-stub=strict tests/paddle/test_{training,strict,static,distributed}.py
 	$(PYTEST) --unihal-stub=strict -k 'not float64 and not half_precision' tests/paddle/test_kernels.py
-	$(PYTEST) --unihal-stub=strict -m 'not long' -k 'not test_fit_with and not transformer-eager and not resnet18-function' \
+	$(PYTEST) --unihal-stub=strict -m 'not long' -k 'not test_fit_with' \
 	  tests/tensorflow/test_{models,strict,waits}.py
 	$(PYTEST) --unihal-stub=strict tests/torch/test_{training,device,tools}.py
 	$(PYTEST) --unihal-stub=strict -m 'not whole' tests/onnxruntime/test_{device,models}.py

@@ -42,17 +42,17 @@ class Suite:
 # test: every behaviour once, after each change. rest: what `make test-all` runs besides, before a change lands. long:
 # soaks, other versions and whole matrices, before a release and after changes of what they are about.
 SUITES = [
-    Suite("check", "test"),
-    Suite("test-native", "test", alone=True),
     Suite("test-tensorflow", "test"),
     Suite("test-paddle", "test"),
+    Suite("test-native", "test"),  # compiles first
+    Suite("test-conformance-sample", "test"),
+    Suite("test-python", "test"),
+    Suite("test-workshop", "test"),
     Suite("test-torch", "test"),
     Suite("test-onnxruntime", "test"),
-    Suite("test-gpux", "test"),
-    Suite("test-workshop", "test"),
-    Suite("test-python", "test"),
     Suite("test-opencl-sample", "test"),
-    Suite("test-conformance-sample", "test"),
+    Suite("test-gpux", "test"),
+    Suite("check", "test"),
     Suite("sanitize-address", "rest", alone=True),
     Suite("fuzz", "rest", alone=True),
     Suite("test-conformance", "rest"),

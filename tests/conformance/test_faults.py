@@ -12,8 +12,8 @@ from unihal import _core
 @pytest.mark.parametrize(
     ("mode", "every"),
     [
-        ("fast", 6),
-        pytest.param("strict", 4, marks=pytest.mark.whole),
+        ("fast", 12),
+        pytest.param("strict", 6, marks=pytest.mark.whole),
         *(pytest.param(mode, 1, marks=pytest.mark.long) for mode in ("fast", "strict")),
     ],
 )

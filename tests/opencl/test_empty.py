@@ -17,6 +17,7 @@ def _writes_nothing(entry: Entry) -> bool:
     return isinstance(entry, Case) and all(output is None or 0 in output.shape for output in entry.outputs)
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("device")
 def test_ops_without_results_end() -> None:
     """In a process of its own: one that never ends can be stopped."""

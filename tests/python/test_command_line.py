@@ -75,7 +75,7 @@ def test_doctor_without_hardware(without_hardware: Completed) -> None:
         )
 
 
-@pytest.mark.whole  # it imports every framework once more
+@pytest.mark.long  # it imports every framework once more
 def test_doctor_without_hardware_tries_the_frameworks_with_the_stub() -> None:
     report = json.loads(
         unihal("doctor", "--json", UNIHAL_BACKEND=None, UNIHAL_OPENCL_LIBRARY="/no/libOpenCL.so").stdout

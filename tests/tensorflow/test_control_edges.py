@@ -458,9 +458,20 @@ def run_session(seed: int) -> tuple[list[np.ndarray], Counter[str]]:
         return results, Counter({op: found[op] for op in FUSED})
 
 
-def test_random_graphs_in_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
+# Of each pattern one graph, and all.
+NUMBERS = [GRAPHS // 3, pytest.param(GRAPHS, marks=pytest.mark.whole)]
+
+
+def assert_fused(fused: Counter[str], graphs: int) -> None:
+    """All graphs have every op of fusions; a third of them lacks three at most."""
+    missed = {op for op in set(FUSED) - SELDOM if fused[op] == 0}
+    assert len(missed) <= (0 if graphs == GRAPHS else 3), (missed, fused)
+
+
+@pytest.mark.parametrize("graphs", NUMBERS)
+def test_random_graphs_in_sessions(graphs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     fused: Counter[str] = Counter()
-    for seed in range(GRAPHS):
+    for seed in range(graphs):
         monkeypatch.setenv("UNIHAL_TENSORFLOW_FUSION", "0")
         expected, none = run_session(seed)
         assert not none.total()
@@ -468,7 +479,7 @@ def test_random_graphs_in_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
         actual, taken = run_session(seed)
         assert_same(actual, expected, seed)
         fused += taken
-    assert not {op for op in set(FUSED) - SELDOM if fused[op] == 0}, fused
+    assert_fused(fused, graphs)
 
 
 # -- functions
@@ -499,7 +510,7 @@ def run_function(seed: int) -> tuple[list[np.ndarray], Counter[str]]:
     return [r.numpy() for r in results], Counter({op: found[op] for op in FUSED})
 
 
-@pytest.mark.parametrize("graphs", [2 * GRAPHS // 3, pytest.param(GRAPHS, marks=pytest.mark.long)])
+@pytest.mark.parametrize("graphs", NUMBERS)
 def test_random_graphs_in_functions(graphs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     fused: Counter[str] = Counter()
     for seed in range(graphs):
@@ -510,7 +521,7 @@ def test_random_graphs_in_functions(graphs: int, monkeypatch: pytest.MonkeyPatch
         actual, taken = run_function(seed)
         assert_same(actual, expected, seed)
         fused += taken
-    assert not {op for op in set(FUSED) - SELDOM if fused[op] == 0}, fused
+    assert_fused(fused, graphs)
 
 
 # -- what users wrote

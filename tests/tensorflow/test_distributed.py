@@ -35,7 +35,7 @@ def test_sparse_gradients_and_many_at_once() -> None:
     run("sparse_gradients", "many_at_once")
 
 
-@pytest.mark.whole
+@pytest.mark.long
 def test_whole_batch_mixed_precision_and_reductions() -> None:
     run("whole_batch", "mixed_precision", "reductions")
 

@@ -75,12 +75,12 @@ def test_fit_with_its_defaults(name: str) -> None:
     assert fallback_count() == before
 
 
-# The largest model is trained by fit in `make test-rest`; its eager step is of the kernels of the other two.
+# test_strict.py fits all three.
 MARKS = {
     ("digits_cnn", "eager"): pytest.mark.whole,
-    ("digits_cnn", "function"): pytest.mark.whole,
+    ("transformer", "function"): pytest.mark.long,
     ("transformer", "eager"): pytest.mark.long,
-    ("resnet18", "function"): pytest.mark.whole,
+    ("resnet18", "function"): pytest.mark.long,
     ("resnet18", "eager"): pytest.mark.long,
 }
 

@@ -29,6 +29,10 @@ DTYPES = (torch.float32, torch.bfloat16)
 #: Modules that draw numbers when they run.
 RANDOM = ("nn.FractionalMaxPool2d", "nn.FractionalMaxPool3d")
 
+#: Hundreds of combinations of what cross entropy and a linear layer do, for a third of all modules' time; and parts of
+#: nn.Transformer.
+LONG = ("nn.LinearCrossEntropyLoss", "nn.TransformerDecoderLayer", "nn.TransformerEncoder")
+
 #: In `make test`; the others are `whole`.
 SAMPLE = (
     "nn.Conv2d",
@@ -212,8 +216,7 @@ def _again(case: Made) -> Made:
 def _when(name: str) -> tuple[pytest.MarkDecorator, ...]:
     if name in SAMPLE:
         return ()
-    # Hundreds of combinations of what cross entropy and a linear layer do, for a third of all modules' time.
-    return (pytest.mark.long if name == "nn.LinearCrossEntropyLoss" else pytest.mark.whole,)
+    return (pytest.mark.long if name in LONG else pytest.mark.whole,)
 
 
 @pytest.mark.parametrize("name", [pytest.param(i.name, marks=_when(i.name)) for i in module_db])

@@ -24,10 +24,11 @@ DTYPES = (
     torch.bool,
     torch.complex64,
 )
-#: In `make test-all`; the others are `long`.
-SOON = (torch.float32, torch.int64)
 #: In `make test` each op runs for float32, and those that have none of it for their first dtype.
 SAMPLES = 1
+#: In `make test-all` so many in these dtypes; all of all dtypes are `long`.
+MORE_SAMPLES = 12
+SOON = (torch.float32, torch.int64)
 MANY_SAMPLES = 40
 
 
@@ -60,12 +61,15 @@ def test_a_sample_in_float32(part: int) -> None:
 
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
-    "dtype",
-    [pytest.param(d, marks=pytest.mark.whole if d in SOON else pytest.mark.long) for d in DTYPES],
+    ("dtype", "samples"),
+    [
+        *(pytest.param(dtype, MORE_SAMPLES, marks=pytest.mark.whole) for dtype in SOON),
+        *(pytest.param(dtype, MANY_SAMPLES, marks=pytest.mark.long) for dtype in DTYPES),
+    ],
     ids=str,
 )
-def test_all_samples(dtype: torch.dtype) -> None:
-    _report(str(dtype), sum((_check(name, (dtype,), MANY_SAMPLES) for name in ON_DEVICE), Counter()))
+def test_all_samples(dtype: torch.dtype, samples: int) -> None:
+    _report(str(dtype), sum((_check(name, (dtype,), samples) for name in ON_DEVICE), Counter()))
 
 
 @pytest.mark.timeout(1200)

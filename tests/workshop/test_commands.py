@@ -70,7 +70,7 @@ def test_plan() -> None:
 @pytest.mark.parametrize(
     "extras",
     [
-        [(), ("--bits", "8", "--offload", "layers", "--check")],
+        pytest.param([(), ("--bits", "8", "--offload", "layers", "--check")], marks=pytest.mark.whole),
         pytest.param([(), ("--dtype", "float32"), ("--bits", "8")], marks=pytest.mark.whole),
     ],
     ids=["bits and offload", "dtypes and bits"],

@@ -30,7 +30,7 @@ def test_training_is_planned() -> None:
     assert plan["by_category"]["optimizer"] == pytest.approx(2 * plan["weight_bytes"], rel=0.02)
 
 
-@pytest.mark.whole
+@pytest.mark.long
 def test_the_largest_batch() -> None:
     result = run_command([sys.executable, str(EXAMPLE / "largest_batch.py")])
     assert result.returncode == 0, result.stderr

@@ -90,6 +90,7 @@ def test_many_random_networks(random: Any) -> None:
     _random_network(lambda choices: random.choice(choices))
 
 
+@pytest.mark.whole
 def test_the_largest_batch_runs_and_one_more_does_not() -> None:
     """On a card with 128 MiB left, so that the test needs no more memory than that."""
     card = CARDS["rx580-4gb"]
