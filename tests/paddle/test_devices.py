@@ -157,6 +157,63 @@ def test_mixed_precision_training(dtype: str, level: str) -> None:
         assert losses[-1] < 0.9 * losses[0]
 
 
+#: Paddle's own GPUs have linear layers in mixed precision as narrow as their products since 3.3.
+IS_NARROW = "linear_v2" in paddle.amp.amp_lists.WHITE_LIST
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("level", ["OD", "O1", "O2"])
+def test_a_linear_layer_is_as_narrow_as_its_product(dtype: str, level: str) -> None:
+    with on("iluvatar"):
+        layer = nn.Linear(8, 4)
+        weight, bias = layer.weight.numpy(), np.float32([0.5, -0.5, 2, 0])
+        layer.bias.set_value(bias)
+        x = random(3, 8)
+        inputs = paddle.to_tensor(x, stop_gradient=False)
+        with paddle.amp.auto_cast(level=level, dtype=dtype):
+            y = layer(inputs)
+            plain = nn.functional.linear(inputs, layer.weight)
+        if IS_NARROW:
+            assert y.dtype == plain.dtype == getattr(paddle, dtype)
+        np.testing.assert_allclose(y.astype("float32").numpy(), x @ weight + bias, rtol=0, atol=0.05)
+        # Gradients have their tensors' types, and gradients of their own.
+        first = paddle.grad(y.astype("float32").square().sum(), [inputs, layer.weight, layer.bias], create_graph=True)
+        assert {gradient.dtype for gradient in first} == {paddle.float32}
+        (second,) = paddle.grad(first[1].square().sum(), [layer.weight])
+        dy = 2 * (x @ weight + bias)
+        np.testing.assert_allclose(first[2].numpy(), dy.sum(0), rtol=0.05, atol=0.1)
+        np.testing.assert_allclose(second.numpy(), 4 * x.T @ (x @ (x.T @ dy)), rtol=0.1, atol=3)
+        assert layer(inputs).dtype == paddle.float32
+
+
+@pytest.mark.skipif(not IS_NARROW, reason="linear layers are as wide as their bias before Paddle 3.3")
+@pytest.mark.parametrize("full_graph", [True, False])
+def test_a_linear_layer_in_a_graph_is_as_narrow_as_its_product(full_graph: bool) -> None:
+    with on("iluvatar"):
+        layer = nn.Sequential(nn.Linear(8, 4), nn.Tanh(), nn.Linear(4, 2))
+        x = paddle.to_tensor(random(3, 8))
+        with paddle.amp.auto_cast(dtype="bfloat16"):
+            expected = layer(x)
+            y = paddle.jit.to_static(layer, full_graph=full_graph)(x)
+        assert y.dtype == expected.dtype == paddle.bfloat16
+        np.testing.assert_allclose(y.astype("float32").numpy(), expected.astype("float32").numpy(), rtol=0, atol=0.02)
+
+
+def test_linear_layers_are_as_wide_as_a_list_of_ops_asks_for() -> None:
+    with on("iluvatar"):
+        layer, x = nn.Linear(8, 4), paddle.to_tensor(random(3, 8))
+        with paddle.amp.auto_cast(dtype="bfloat16", custom_black_list=["matmul", "matmul_v2"]):
+            assert layer(x).dtype == paddle.float32
+
+
+def test_flags_are_those_that_there_are() -> None:
+    """Also when they are asked for again."""
+    for _ in range(2):
+        assert paddle.get_flags("FLAGS_check_nan_inf") == {"FLAGS_check_nan_inf": False}
+        with pytest.raises(ValueError, match="FLAGS_no_such_flag"):
+            paddle.get_flags("FLAGS_no_such_flag")
+
+
 def test_optimizers_match_the_cpu() -> None:
     makers: dict[str, Any] = {
         "sgd": lambda p: paddle.optimizer.SGD(0.1, parameters=p),

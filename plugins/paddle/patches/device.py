@@ -18,15 +18,25 @@ KEPT_FLAGS = {"FLAGS_cudnn_deterministic": False, "FLAGS_embedding_deterministic
 
 
 def patch_flags(core: Any) -> None:
-    """paddle.set_flags and get_flags of KEPT_FLAGS: results are the same bits each time whatever they say."""
+    """paddle.set_flags and get_flags of KEPT_FLAGS: results are the same bits each time whatever they say.
+
+    And get_flags takes a tenth of its time: what it asks first, Paddle answers by making the set of all public flags
+    anew, in each linear layer and convolution. A flag that is public stays so.
+    """
     registry = core.GlobalVarGetterSetterRegistry
     values: dict[str, Any] = {name: type(value)(int(os.environ.get(name, value))) for name, value in KEPT_FLAGS.items()}
     is_public, get, put = registry.is_public, registry.__getitem__, registry.__setitem__
     update = getattr(registry, "update_linked_vars", None)
     if is_public(core.globals(), next(iter(KEPT_FLAGS))):
         return  # not a CPU wheel
+    known = set(values)
 
-    registry.is_public = lambda self, name: name in values or is_public(self, name)
+    def is_known(self: Any, name: str) -> bool:
+        if name not in known and is_public(self, name):
+            known.add(name)
+        return name in known
+
+    registry.is_public = is_known
     registry.__getitem__ = lambda self, name: values[name] if name in values else get(self, name)
 
     def set_item(self: Any, name: str, value: Any) -> None:

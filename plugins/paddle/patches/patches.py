@@ -282,6 +282,51 @@ def patch_attention(functional: Any) -> None:
     flash.flash_attention = flash_attention
 
 
+def patch_linear(functional: Any) -> None:
+    """Under automatic mixed precision a linear layer's result is as narrow as its product.
+
+    Paddle's own GPUs have it so since 3.3, by an op that the list of narrow ops names (linear_v2) and whose second
+    gradients fail. Elsewhere the sum with a float32 bias widens the product, and what follows keeps float32 for its
+    gradients.
+    """
+    if "linear_v2" not in sys.modules["paddle.amp.amp_lists"].WHITE_LIST:
+        return
+    common, framework = functional.common, sys.modules["paddle.base.framework"]
+    core, ops, paddle, original = framework.core, common._C_ops, common.paddle, common.linear
+
+    @functools.wraps(original)
+    def linear(x: Any, weight: Any, bias: Any = None, name: str | None = None) -> Any:
+        if (
+            core._get_amp_attrs()._amp_dtype == "float32"
+            or not framework.in_dynamic_or_pir_mode()
+            or not serves(paddle.get_device().partition(":")[0])
+        ):
+            return original(x, weight, bias, name)
+        product = ops.matmul(x, weight, False, False)
+        if bias is None:
+            return product
+        if product.dtype in (paddle.float16, paddle.bfloat16) and bias.dtype == paddle.float32:
+            bias = paddle.cast(bias, product.dtype)
+        result = ops.add(product, bias)
+        # A level at which only what is on the list is narrow.
+        return result if result.dtype == product.dtype else paddle.cast(result, product.dtype)
+
+    common.linear = functional.linear = linear
+
+
+def patch_skipped_files(module: Any) -> None:
+    """to_static's translator of bytecode leaves what these modules have in the place of Paddle's functions alone, as it
+    does those: it would take them for the user's, break the graph in them, and has failed with an UnboundLocalError."""
+    module.skip_file_names.add(patch_skipped_files.__code__.co_filename.removesuffix("patches.py"))
+    module.skip_file_name_re = module.re.compile(f"^({'|'.join(map(module.re.escape, module.skip_file_names))})")
+    module.setup_skip_files()
+
+
+def patch_functional(functional: Any) -> None:
+    patch_attention(functional)
+    patch_linear(functional)
+
+
 class LeavesWeightsApart:
     """A module of ops without coalesce_tensor on our devices."""
 
@@ -386,7 +431,8 @@ sys.meta_path.insert(
             "paddle.device": patch_device,
             "paddle.device.cuda.graphs": patch_graphs,
             "paddle.amp.auto_cast": patch_auto_cast,
-            "paddle.nn.functional": patch_attention,
+            "paddle.nn.functional": patch_functional,
+            "paddle.jit.sot.opcode_translator.skip_files": patch_skipped_files,
             "paddle.nn.layer.rnn": patch_recurrent,
             "paddle.tensor.linalg": patch_linalg,
             "paddle.hapi": patch_tensors,
