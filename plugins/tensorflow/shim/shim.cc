@@ -12,6 +12,7 @@
 #include "tensorflow/c/tf_status_helper.h"
 #include "tensorflow/c/tf_tensor_helper.h"
 #include "tensorflow/core/common_runtime/device_mgr.h"
+#include "tensorflow/core/common_runtime/dma_helper.h"
 #include "tensorflow/core/framework/function.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_mgr.h"
@@ -364,21 +365,22 @@ void compute_on_host(TF_OpKernelContext* handle, int store_variables, unihal_hos
 // -- operands ---------------------------------------------------------------------------------------------
 
 void describe(const Tensor& tensor, unihal_operand* operand) {
-  operand->data = tensor.data();
+  // What Tensor::data() gives, without a call.
+  operand->data = const_cast<void*>(tensorflow::DMAHelper::base(&tensor));
   operand->elements = tensor.NumElements();
   operand->dtype = static_cast<TF_DataType>(tensor.dtype());
   operand->rank = tensor.dims();
   for (int i = 0; i < std::min(operand->rank, UNIHAL_OPERAND_AXES); ++i) operand->dims[i] = tensor.dim_size(i);
 }
 
+__attribute__((cold)) int refuse_uninitialized(TF_Status* status) {
+  TF_SetStatus(status, TF_FAILED_PRECONDITION, "attempt to use a tensor with an uninitialized value");
+  return 0;
+}
+
 int input(TF_OpKernelContext* context, int index, unihal_operand* operand, TF_Status* status) {
-  const Tensor& tensor = unwrap(context)->input(index);
-  if (!tensor.IsInitialized()) {
-    TF_SetStatus(status, TF_FAILED_PRECONDITION, "attempt to use a tensor with an uninitialized value");
-    return 0;
-  }
-  describe(tensor, operand);
-  return 1;
+  describe(unwrap(context)->input(index), operand);
+  return operand->data != nullptr || operand->elements == 0 ? 1 : refuse_uninitialized(status);
 }
 
 tensorflow::TensorShape shape_of(const int64_t* dims, int rank) {

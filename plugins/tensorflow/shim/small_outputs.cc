@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -65,6 +66,7 @@ class Buffer final : public TensorBuffer {
 struct Block {
   alignas(Buffer) std::byte buffer[sizeof(Buffer)];  // first: what TensorFlow deletes is found by it
   Slab* slab;
+  char* data;
   Block* next;
 };
 
@@ -87,15 +89,8 @@ class Blocks {
 
   // With one reference; nullptr where there is no memory.
   TensorBuffer* take(size_t bytes) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (open_ == nullptr && !add_slab()) return nullptr;
-    Slab* slab = open_;
-    Block* block = slab->free;
-    slab->free = block->next;
-    if (slab->used++ == 0) --empty_;
-    if (slab->free == nullptr) unlink(slab);
-    const auto number = static_cast<size_t>(block - slab->blocks.data());
-    return ::new (block->buffer) Buffer(slab->memory + number * block_bytes_, bytes, block_bytes_, allocator_);
+    Block* block = take_block();
+    return block != nullptr ? ::new (block->buffer) Buffer(block->data, bytes, block_bytes_, allocator_) : nullptr;
   }
 
   void give_back(Block* block) {
@@ -110,7 +105,19 @@ class Blocks {
   }
 
  private:
-  bool add_slab() {
+  Block* take_block() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (open_ == nullptr && !add_slab()) return nullptr;
+    Slab* slab = open_;
+    Block* block = slab->free;
+    slab->free = block->next;
+    if (slab->used++ == 0) --empty_;
+    if (slab->free == nullptr) unlink(slab);
+    return block;
+  }
+
+  // What is rare lies apart: an output's own way is as long as the lines of code that it has to wait for.
+  __attribute__((cold, noinline)) bool add_slab() {
     ::tensorflow::AllocationAttributes attributes;
     attributes.retry_on_failure = false;  // TensorFlow's own way for the output may wait for memory
     void* memory = allocator_->AllocateRaw(Allocator::kAllocatorAlignment, kSlabBytes, attributes);
@@ -120,6 +127,7 @@ class Blocks {
     slab->memory = static_cast<char*>(memory);
     for (size_t i = kSlabBytes / block_bytes_; i-- > 0;) {
       slab->blocks[i].slab = slab;
+      slab->blocks[i].data = slab->memory + i * block_bytes_;
       slab->blocks[i].next = slab->free;
       slab->free = &slab->blocks[i];
     }
@@ -128,21 +136,21 @@ class Blocks {
     return true;
   }
 
-  void remove(Slab* slab) {
+  __attribute__((cold, noinline)) void remove(Slab* slab) {
     --empty_;
     unlink(slab);
     allocator_->DeallocateRaw(slab->memory);
     delete slab;
   }
 
-  void link(Slab* slab) {
+  __attribute__((cold, noinline)) void link(Slab* slab) {
     slab->previous = nullptr;
     slab->next = open_;
     if (open_ != nullptr) open_->previous = slab;
     open_ = slab;
   }
 
-  void unlink(Slab* slab) {
+  __attribute__((cold, noinline)) void unlink(Slab* slab) {
     (slab->previous != nullptr ? slab->previous->next : open_) = slab->next;
     if (slab->next != nullptr) slab->next->previous = slab->previous;
   }
@@ -172,6 +180,10 @@ struct Pool {
 };
 
 std::atomic<bool> is_on = false;
+
+// By dtype, as TensorFlow's function has it: 0 of those with objects for elements.
+std::array<uint8_t, ::tensorflow::DataType_ARRAYSIZE> element_bytes;
+
 std::atomic<Pool*> pools = nullptr;
 
 Pool* find_pool(const Allocator* allocator) {
@@ -180,8 +192,7 @@ Pool* find_pool(const Allocator* allocator) {
   return pool;
 }
 
-Pool* pool_of(Allocator* allocator) {
-  if (Pool* pool = find_pool(allocator)) return pool;
+__attribute__((cold, noinline)) Pool* make_pool(Allocator* allocator) {
   static std::mutex mutex;
   std::lock_guard<std::mutex> lock(mutex);
   if (Pool* pool = find_pool(allocator)) return pool;
@@ -193,22 +204,30 @@ Pool* pool_of(Allocator* allocator) {
 
 }  // namespace
 
-void set_small_outputs(bool on) { is_on = on && !::tensorflow::LogMemory::IsEnabled(); }
+void set_small_outputs(bool on) {
+  for (size_t i = 0; i < element_bytes.size(); ++i) {
+    element_bytes[i] = static_cast<uint8_t>(::tensorflow::DataTypeSize(static_cast<::tensorflow::DataType>(i)));
+  }
+  is_on = on && !::tensorflow::LogMemory::IsEnabled();
+}
 
 bool make_small_output(OpKernelContext* context, int index, const ::tensorflow::TensorShape& shape, Tensor** output) {
-  const ::tensorflow::DataType dtype = context->expected_output_dtype(index);
   const auto elements = static_cast<size_t>(shape.num_elements());
-  if (elements - 1 >= kLargestBlock || !is_on.load(std::memory_order_relaxed)) return false;
-  const size_t bytes = elements * static_cast<size_t>(::tensorflow::DataTypeSize(dtype));  // 0 of dtypes with objects
-  if (bytes - 1 >= kLargestBlock) return false;
+  if (elements > kLargestBlock || !is_on.load(std::memory_order_relaxed)) return false;
+  const ::tensorflow::DataType dtype = context->expected_output_dtype(index);
+  const size_t bytes = elements * element_bytes[static_cast<size_t>(dtype)];
+  if (bytes == 0 || bytes > kLargestBlock) return false;
   const ::tensorflow::AllocatorAttributes attributes = context->output_alloc_attr(index);
   if (context->output_memory_type(index) != ::tensorflow::DEVICE_MEMORY || attributes.on_host() ||
       attributes.scope_id > 0 || context->track_allocations()) {
     return false;
   }
+  Allocator* allocator = context->device()->GetAllocator(attributes);
+  Pool* pool = find_pool(allocator);
+  if (pool == nullptr) pool = make_pool(allocator);
   size_t size = 0;
   while (kSmallestBlock << size < bytes) ++size;
-  TensorBuffer* buffer = pool_of(context->device()->GetAllocator(attributes))->sizes[size].take(bytes);
+  TensorBuffer* buffer = pool->sizes[size].take(bytes);
   if (buffer == nullptr) return false;
   context->set_output(index, Tensor(dtype, shape, ::tensorflow::core::RefCountPtr<TensorBuffer>(buffer)));
   *output = context->mutable_output(index);
