@@ -140,6 +140,7 @@ void uhal_tensorflow_init_kernels(const char* type) {
   Registrar registrar(type);
   register_all(registrar);
   register_collectives(type);
+  shim_functions()->set_small_outputs(memory_is_checked() ? 0 : 1);
 }
 
 void uhal_tensorflow_init_graph(const char*, TP_OptimizerRegistrationParams* params, TF_Status*) {

@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "plugins/tensorflow/shim/collective.h"
+#include "plugins/tensorflow/shim/small_outputs.h"
 #include "tensorflow/c/tf_status_helper.h"
 #include "tensorflow/c/tf_tensor_helper.h"
 #include "tensorflow/core/common_runtime/device_mgr.h"
+#include "tensorflow/core/common_runtime/dma_helper.h"
 #include "tensorflow/core/framework/function.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_mgr.h"
@@ -363,49 +365,62 @@ void compute_on_host(TF_OpKernelContext* handle, int store_variables, unihal_hos
 // -- operands ---------------------------------------------------------------------------------------------
 
 void describe(const Tensor& tensor, unihal_operand* operand) {
-  operand->data = tensor.data();
+  // What Tensor::data() gives, without a call.
+  operand->data = const_cast<void*>(tensorflow::DMAHelper::base(&tensor));
   operand->elements = tensor.NumElements();
   operand->dtype = static_cast<TF_DataType>(tensor.dtype());
   operand->rank = tensor.dims();
   for (int i = 0; i < std::min(operand->rank, UNIHAL_OPERAND_AXES); ++i) operand->dims[i] = tensor.dim_size(i);
 }
 
+__attribute__((cold)) int refuse_uninitialized(TF_Status* status) {
+  TF_SetStatus(status, TF_FAILED_PRECONDITION, "attempt to use a tensor with an uninitialized value");
+  return 0;
+}
+
 int input(TF_OpKernelContext* context, int index, unihal_operand* operand, TF_Status* status) {
-  const Tensor& tensor = unwrap(context)->input(index);
-  if (!tensor.IsInitialized()) {
-    TF_SetStatus(status, TF_FAILED_PRECONDITION, "attempt to use a tensor with an uninitialized value");
-    return 0;
-  }
-  describe(tensor, operand);
-  return 1;
+  describe(unwrap(context)->input(index), operand);
+  return operand->data != nullptr || operand->elements == 0 ? 1 : refuse_uninitialized(status);
 }
 
 tensorflow::TensorShape shape_of(const int64_t* dims, int rank) {
   return tensorflow::TensorShape(absl::MakeConstSpan(dims, static_cast<size_t>(rank)));
 }
 
-int output(TF_OpKernelContext* context, int index, const int64_t* dims, int rank, unihal_operand* operand,
-           TF_Status* status) {
+int make_output(OpKernelContext* context, int index, const tensorflow::TensorShape& shape, unihal_operand* operand,
+                TF_Status* status) {
   Tensor* tensor = nullptr;
-  if (!check(unwrap(context)->allocate_output(index, shape_of(dims, rank), &tensor), status)) return 0;
-  describe(*tensor, operand);
-  return 1;
-}
-
-int forwarded_output(TF_OpKernelContext* context, const int* candidates, int count, int index, const int64_t* dims,
-                     int rank, unihal_operand* operand, TF_Status* status) {
-  Tensor* tensor = nullptr;
-  const auto inputs = absl::MakeConstSpan(candidates, static_cast<size_t>(count));
-  if (!check(unwrap(context)->forward_input_or_allocate_output(inputs, index, shape_of(dims, rank), &tensor), status)) {
+  if (!unihal::tensorflow_shim::make_small_output(context, index, shape, &tensor) &&
+      !check(context->allocate_output(index, shape, &tensor), status)) {
     return 0;
   }
   describe(*tensor, operand);
   return 1;
 }
 
+int output(TF_OpKernelContext* context, int index, const int64_t* dims, int rank, unihal_operand* operand,
+           TF_Status* status) {
+  return make_output(unwrap(context), index, shape_of(dims, rank), operand, status);
+}
+
+int forwarded_output(TF_OpKernelContext* handle, const int* candidates, int count, int index, const int64_t* dims,
+                     int rank, unihal_operand* operand, TF_Status* status) {
+  OpKernelContext* context = unwrap(handle);
+  const tensorflow::TensorShape shape = shape_of(dims, rank);
+  for (int i = 0; i < count; ++i) {
+    Tensor* tensor = nullptr;
+    if (!context->forward_input_to_output_with_shape(candidates[i], index, shape, &tensor)) continue;
+    describe(*tensor, operand);
+    return 1;
+  }
+  return make_output(context, index, shape, operand, status);
+}
+
 int determinism_required() { return tensorflow::OpDeterminismRequired() ? 1 : 0; }
 
 int tensor_float_32_allowed() { return tsl::tensor_float_32_execution_enabled() ? 1 : 0; }
+
+void set_small_outputs(int on) { unihal::tensorflow_shim::set_small_outputs(on != 0); }
 
 constexpr unihal_shim_functions kFunctions = {
     sizeof(unihal_shim_functions),
@@ -421,6 +436,7 @@ constexpr unihal_shim_functions kFunctions = {
     input,
     output,
     forwarded_output,
+    set_small_outputs,
 };
 
 }  // namespace

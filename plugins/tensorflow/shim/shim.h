@@ -130,6 +130,10 @@ typedef struct unihal_shim_functions {
                 TF_Status* status);
   int (*forwarded_output)(TF_OpKernelContext* context, const int* candidates, int count, int index, const int64_t* dims,
                           int rank, unihal_operand* operand, TF_Status* status);
+
+  // Whether small outputs are cut from larger chunks of TensorFlow's pool from now on; at first not. For devices whose
+  // memory TensorFlow pools.
+  void (*set_small_outputs)(int on);
 } unihal_shim_functions;
 
 // The shim's only exported symbol.
