@@ -69,10 +69,10 @@ class BlockOperand {
   StoreLoop store_ = nullptr;
 };
 
-// How many elements the next block takes, with `left` to go: long innermost axes are cut at their ends, so that
-// operands stay in place; short ones are gathered into full blocks.
-inline int64_t block_length(const Space& space, const Cursor& cursor, int64_t left) {
-  const int64_t length = left < kBlock ? left : kBlock;
+// How many elements the next block takes, with `left` to go and at most so many, which are not fewer than kShortAxis:
+// long innermost axes are cut at their ends, so that operands stay in place; short ones are gathered into full blocks.
+inline int64_t block_length(const Space& space, const Cursor& cursor, int64_t left, int64_t most = kBlock) {
+  const int64_t length = left < most ? left : most;
   return space.inner() < kShortAxis || length < cursor.run() ? length : cursor.run();
 }
 

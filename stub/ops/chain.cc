@@ -20,6 +20,9 @@ constexpr int kMaxViews = kMaxInputs + kMaxOutputs;
 constexpr int kMaxSteps = UHAL_MAP_CHAIN_MAX_STEPS;
 constexpr int kMaxValues = kMaxInputs + kMaxSteps * kMaxOutputs;
 constexpr int kNoOutput = -1;
+// A block of this many bytes: those of all values of a usual chain stay in the first cache, wide ones too.
+constexpr int64_t kBlockBytes = kBlock * sizeof(float);
+static_assert(kBlockBytes / 16 >= kShortAxis, "blocks of the largest compute type");
 
 const uhal_tensor& operand(const uhal_op& op, int index) {
   return index < op.output_count ? *op.outputs[index] : *op.inputs[index - op.output_count];
@@ -51,7 +54,7 @@ struct Plan {
   int results[kMaxOutputs];
   Step step[kMaxSteps];
   Place places[kMaxValues];
-  int64_t block_bytes = 0;
+  int64_t block = 0;  // elements
 };
 
 // Whether an input has the output's memory: then the output is written when all steps have read their operands.
@@ -94,14 +97,14 @@ void assign_slots(const uhal_op& op, Plan& plan) {
 bool run_blocks(const Plan& plan, int64_t begin, int64_t end) {
   ScratchFrame frame;
   BlockBuffer* buffers = frame.take<BlockBuffer>(static_cast<size_t>(plan.inputs));
-  char* slots = frame.take<char>(static_cast<size_t>(plan.slots * plan.block_bytes));
+  char* slots = frame.take<char>(static_cast<size_t>(plan.slots * kBlockBytes));
   if (buffers == nullptr || slots == nullptr) return false;
   const void* values[kMaxValues];
   const BlockOperand* inputs = plan.operands + plan.outputs;
   for (int i = 0; i < plan.inputs; ++i) inputs[i].prepare(end - begin, buffers[i]);
   Cursor cursor(plan.space, begin);
   while (begin < end) {
-    const int64_t count = block_length(plan.space, cursor, end - begin);
+    const int64_t count = block_length(plan.space, cursor, end - begin, plan.block);
     for (int i = 0; i < plan.inputs; ++i) values[i] = inputs[i].read(cursor, count, buffers[i]);
     for (int s = 0; s < plan.steps; ++s) {
       const Step& step = plan.step[s];
@@ -111,7 +114,7 @@ bool run_blocks(const Plan& plan, int64_t begin, int64_t end) {
       for (int i = 0; i < step.outputs; ++i) {
         const Place& place = plan.places[step.result + i];
         void* own = place.output != kNoOutput ? plan.operands[place.output].span(cursor, count) : nullptr;
-        to[i] = own != nullptr ? own : slots + place.slot * plan.block_bytes;
+        to[i] = own != nullptr ? own : slots + place.slot * kBlockBytes;
         values[step.result + i] = to[i];
       }
       step.loop(count, from, to, step.parameters);
@@ -119,8 +122,8 @@ bool run_blocks(const Plan& plan, int64_t begin, int64_t end) {
     // Of several outputs in the place of inputs one may be another's input by itself: it is set aside first.
     for (int i = 0; i < plan.outputs; ++i) {
       if (plan.results[i] >= plan.inputs) continue;
-      char* copy = slots + (plan.slots - kMaxOutputs + i) * plan.block_bytes;
-      std::memcpy(copy, values[plan.results[i]], static_cast<size_t>(count * (plan.block_bytes / kBlock)));
+      char* copy = slots + (plan.slots - kMaxOutputs + i) * kBlockBytes;
+      std::memcpy(copy, values[plan.results[i]], static_cast<size_t>(count * (kBlockBytes / plan.block)));
       values[plan.results[i]] = copy;
     }
     for (int i = 0; i < plan.outputs; ++i) {
@@ -179,7 +182,7 @@ uhal_status run_chain(const Launch& launch) {
   for (int s = 0; s < plan.steps; ++s) integer &= kMapFunctions[attributes.functions[s]].integer;
   const ComputeType type =
       compute_type_of(map_arithmetic(plan.outputs, plan.inputs, integer, [&](int i) { return views[i]->dtype; }));
-  plan.block_bytes = kBlock * compute_size(type);
+  plan.block = kBlockBytes / compute_size(type);
   plan.streams = true;
   for (int i = 0; i < count; ++i) plan.operands[i] = BlockOperand(plan.space, i, *views[i], type);
   for (int i = 0; i < plan.outputs; ++i) {

@@ -115,8 +115,9 @@ UNIHAL_INLINE int64_t index_at(const Index* indices, int64_t i, int64_t below) {
   return index + (index < 0 ? below : 0);
 }
 
-// Indices that are looked at together, as vectors: mostly all are inside, and none counts from the end.
-constexpr int64_t kTogether = 32;
+// Indices that are looked at together, as vectors: mostly all are inside, and none counts from the end. What is left of
+// a row is looked at by fewer.
+constexpr int64_t kTogether = 32, kFewTogether = 8;
 
 // A vector of indices, which lie anywhere.
 template <class Index>
@@ -149,18 +150,19 @@ UNIHAL_INLINE bool any_outside(const Index* indices, int64_t stride, int64_t fir
   return signs < 0;
 }
 
-// other(i): for an element of which that is not known.
-template <class Index, class Blob, class Other>
-UNIHAL_INLINE void gather_many(int64_t count, const Index* indices, int64_t stride, int64_t length, const Blob* from,
-                               int64_t from_stride, int64_t step, Blob* to, int64_t to_stride, const Other& other) {
+// As many pieces of `together` elements as there are from i on. other(i): for an element whose index is not known to be
+// inside.
+template <int64_t together, class Index, class Blob, class Other>
+UNIHAL_INLINE int64_t gather_pieces(int64_t i, int64_t count, const Index* indices, int64_t stride, int64_t length,
+                                    const Blob* from, int64_t from_stride, int64_t step, Blob* to, int64_t to_stride,
+                                    const Other& other) {
   constexpr int64_t kLoads = 8;  // that are made before what they read is written: as many are then under way
-  int64_t i = 0;
-  for (; i + kTogether <= count; i += kTogether) {
-    if (any_outside<kTogether>(indices + i * stride, stride, 0, length)) {
-      for (int64_t k = 0; k < kTogether; ++k) other(i + k);
+  for (; i + together <= count; i += together) {
+    if (any_outside<together>(indices + i * stride, stride, 0, length)) {
+      for (int64_t k = 0; k < together; ++k) other(i + k);
       continue;
     }
-    for (int64_t begin = i; begin < i + kTogether; begin += kLoads) {
+    for (int64_t begin = i; begin < i + together; begin += kLoads) {
       Blob found[kLoads];
       for (int64_t k = 0; k < kLoads; ++k) {
         found[k] = from[int64_t{indices[(begin + k) * stride]} * step + (begin + k) * from_stride];
@@ -168,6 +170,15 @@ UNIHAL_INLINE void gather_many(int64_t count, const Index* indices, int64_t stri
       for (int64_t k = 0; k < kLoads; ++k) to[(begin + k) * to_stride] = found[k];
     }
   }
+  return i;
+}
+
+template <class Index, class Blob, class Other>
+UNIHAL_INLINE void gather_many(int64_t count, const Index* indices, int64_t stride, int64_t length, const Blob* from,
+                               int64_t from_stride, int64_t step, Blob* to, int64_t to_stride, const Other& other) {
+  int64_t i =
+      gather_pieces<kTogether>(0, count, indices, stride, length, from, from_stride, step, to, to_stride, other);
+  i = gather_pieces<kFewTogether>(i, count, indices, stride, length, from, from_stride, step, to, to_stride, other);
   for (; i < count; ++i) other(i);
 }
 
@@ -185,7 +196,8 @@ UNIHAL_VECTORIZED void gather_run(const IndexProblem& problem, Resolver& resolve
   const int64_t below = added_below(problem, wraps), length = problem.lengths[0], step = problem.strides[0];
   const int64_t to_stride = all.strides[kRows], from_stride = all.strides[kData], stride = all.strides[kIndices];
   const int64_t count = all.count;
-  const bool is_plain = to_stride == 1 && from_stride == 0 && stride == 1;  // by far the most
+  const bool is_dense = to_stride == 1 && stride == 1;
+  const bool is_plain = is_dense && from_stride == 0;  // by far the most
   for (int64_t row = 0; row < all.rows; ++row) {
     const auto place_of = [&](int operand) { return all.offsets[operand] + row * all.row_strides[operand]; };
     Blob* const to = static_cast<Blob*>(problem.rows.data) + place_of(kRows);
@@ -205,6 +217,8 @@ UNIHAL_VECTORIZED void gather_run(const IndexProblem& problem, Resolver& resolve
       gather_many(count, indices, 1, length, from, 0, 1, to, 1, one);
     } else if (is_plain) {
       gather_many(count, indices, 1, length, from, 0, step, to, 1, one);
+    } else if (is_dense && from_stride == 1) {  // along another axis than the last one
+      gather_many(count, indices, 1, length, from, 1, step, to, 1, one);
     } else {
       gather_many(count, indices, stride, length, from, from_stride, step, to, to_stride, one);
     }
@@ -544,22 +558,33 @@ UNIHAL_INLINE void ask_for_row(const T* row, int64_t length, int64_t step, int64
   }
 }
 
-// other(i): for an update of which it is not known whether its place is one of `own` from `first` on.
-template <class Combine, class Index, class T, class Other>
-UNIHAL_INLINE void scatter_many(int64_t count, const Index* indices, int64_t stride, int64_t first, uint64_t own,
-                                const T* from, int64_t from_stride, int64_t step, T* to, int64_t to_stride,
-                                const Other& other) {
-  int64_t i = 0;
-  for (; i + kTogether <= count; i += kTogether) {
-    if (any_outside<kTogether>(indices + i * stride, stride, first, static_cast<int64_t>(own))) {
-      for (int64_t k = 0; k < kTogether; ++k) other(i + k);
+// As many pieces of `together` updates as there are from i on. other(i): for an update of which it is not known whether
+// its place is one of `own` from `first` on.
+template <class Combine, int64_t together, class Index, class T, class Other>
+UNIHAL_INLINE int64_t scatter_pieces(int64_t i, int64_t count, const Index* indices, int64_t stride, int64_t first,
+                                     uint64_t own, const T* from, int64_t from_stride, int64_t step, T* to,
+                                     int64_t to_stride, const Other& other) {
+  for (; i + together <= count; i += together) {
+    if (any_outside<together>(indices + i * stride, stride, first, static_cast<int64_t>(own))) {
+      for (int64_t k = 0; k < together; ++k) other(i + k);
       continue;
     }
-    for (int64_t k = 0; k < kTogether; ++k) {
+    for (int64_t k = 0; k < together; ++k) {
       T& element = to[int64_t{indices[(i + k) * stride]} * step + (i + k) * to_stride];
       element = Combine::of(element, from[(i + k) * from_stride]);
     }
   }
+  return i;
+}
+
+template <class Combine, class Index, class T, class Other>
+UNIHAL_INLINE void scatter_many(int64_t count, const Index* indices, int64_t stride, int64_t first, uint64_t own,
+                                const T* from, int64_t from_stride, int64_t step, T* to, int64_t to_stride,
+                                const Other& other) {
+  int64_t i = scatter_pieces<Combine, kTogether>(0, count, indices, stride, first, own, from, from_stride, step, to,
+                                                 to_stride, other);
+  i = scatter_pieces<Combine, kFewTogether>(i, count, indices, stride, first, own, from, from_stride, step, to,
+                                            to_stride, other);
   for (; i < count; ++i) other(i);
 }
 

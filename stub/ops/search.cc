@@ -9,6 +9,7 @@
 #include "stub/common/rows.h"
 #include "stub/common/scratch.h"
 #include "stub/ops/copy.h"
+#include "stub/vector/vectorize.h"
 
 namespace unihal::stub {
 namespace {
@@ -26,7 +27,8 @@ constexpr int64_t kTogether = 32;
 // How many elements of a row, of which there is one in `row[i * stride]`, go before each of `count` values; NaN counts
 // as the largest. Without a branch that depends on them: which way it goes cannot be foretold. All values halve alike.
 template <bool right, class T>
-void elements_before(const T* row, int64_t length, int64_t stride, int64_t count, const T* values, int64_t* before) {
+UNIHAL_INLINE void bisect(const T* row, int64_t length, int64_t stride, int64_t count, const T* values,
+                          int64_t* __restrict before) {
   std::fill_n(before, count, 0);
   for (int64_t left = length; left > 0;) {
     const int64_t half = (left + 1) / 2;  // of what is left, so many go before if the last of them does
@@ -39,6 +41,16 @@ void elements_before(const T* row, int64_t length, int64_t stride, int64_t count
       before[i] += half & -static_cast<int64_t>(goes_before);
     }
     left -= half;
+  }
+}
+
+template <bool right, class T>
+UNIHAL_VECTORIZED void elements_before(const T* row, int64_t length, int64_t stride, int64_t count, const T* values,
+                                       int64_t* before) {
+  if (stride == 1) {
+    bisect<right>(row, length, 1, count, values, before);
+  } else {
+    bisect<right>(row, length, stride, count, values, before);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <immintrin.h>
 #endif
 
+#include <cstring>
 #include <type_traits>
 
 #include "csrc/backends/common/float_bits.h"
@@ -186,6 +187,55 @@ void store_halves(int64_t count, const float* in, Float16* out) {
 }
 #endif
 
+// Without AVX-512 no vector converts 64-bit integers.
+#ifdef __AVX512DQ__
+inline constexpr bool kHasWideConversions = true;
+#else
+inline constexpr bool kHasWideConversions = false;
+#endif
+
+// Whether Load<T, Stored> makes floating-point numbers of 64-bit integers.
+template <class T, class Stored>
+inline constexpr bool kLoadsWide =
+    !kHasWideConversions && std::is_floating_point_v<T> && std::is_integral_v<Stored> && sizeof(Stored) == 8;
+
+// The halves' bits behind an exponent of their own are 2^52 + low and 2^84 + 2^32 high: what is taken away again is
+// exact, so that only the sum is rounded. A signed upper half counts from 2^63 less.
+template <class Stored>
+void load_wide(int64_t count, const Stored* __restrict in, double* __restrict out) {
+  constexpr uint64_t kLow = 0x4330000000000000, kHigh = 0x4530000000000000,
+                     kSign = std::is_signed_v<Stored> ? uint64_t{1} << 31 : 0;
+  constexpr double kAdded = 0x1p84 + 0x1p52 + (std::is_signed_v<Stored> ? 0x1p63 : 0.0);
+  for (int64_t i = 0; i < count; ++i) {
+    const auto bits = static_cast<uint64_t>(in[i]);
+    const uint64_t low_bits = (bits & 0xffffffff) | kLow, high_bits = ((bits >> 32) ^ kSign) | kHigh;
+    double low, high;
+    std::memcpy(&low, &low_bits, sizeof low);
+    std::memcpy(&high, &high_bits, sizeof high);
+    out[i] = (high - kAdded) + low;
+  }
+}
+
+// That would round twice. A piece through int32 if all its numbers are within.
+template <class Stored>
+void load_wide(int64_t count, const Stored* __restrict in, float* __restrict out) {
+  constexpr int64_t kPiece = 256;
+  constexpr uint64_t kHalf = uint64_t{1} << 31;
+  for (int64_t begin = 0; begin < count; begin += kPiece) {
+    const int64_t end = begin + kPiece < count ? begin + kPiece : count;
+    uint64_t beyond = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      const auto bits = static_cast<uint64_t>(in[i]);
+      beyond |= std::is_signed_v<Stored> ? bits + kHalf : bits | (bits & kHalf) << 1;
+    }
+    if (beyond >> 32 == 0) {
+      for (int64_t i = begin; i < end; ++i) out[i] = static_cast<float>(static_cast<int32_t>(in[i]));
+    } else {
+      for (int64_t i = begin; i < end; ++i) out[i] = Load<float, Stored>::convert(in[i]);
+    }
+  }
+}
+
 template <class T, class Stored>
 void load_loop(int64_t count, const void* source, int64_t stride, void* destination) {
   const Stored* __restrict in = static_cast<const Stored*>(source);
@@ -198,8 +248,13 @@ void load_loop(int64_t count, const void* source, int64_t stride, void* destinat
     if (stride == 1) return load_halves(count, in, out);
   }
 #endif
+  if constexpr (kLoadsWide<T, Stored>) {
+    if (stride == 1) return load_wide(count, in, out);
+  }
   if (stride == 1) {
     for (int64_t i = 0; i < count; ++i) out[i] = Load<T, Stored>::convert(in[i]);
+  } else if (stride == 2) {  // known to the compiler, it becomes vectors: one column of two is the most common one
+    for (int64_t i = 0; i < count; ++i) out[i] = Load<T, Stored>::convert(in[i * 2]);
   } else if (stride == 0) {
     const T value = Load<T, Stored>::convert(in[0]);
     for (int64_t i = 0; i < count; ++i) out[i] = value;
@@ -208,11 +263,11 @@ void load_loop(int64_t count, const void* source, int64_t stride, void* destinat
   }
 }
 
-// Whether Store<T, Stored> goes through int64 where int32 would do for most numbers. Without AVX-512 no vector converts
-// to int64.
+// Whether Store<T, Stored> goes through int64 where int32 would do for most numbers. (Of uint64 it does not.)
 template <class T, class Stored>
 inline constexpr bool kNarrowsNumbers =
-    std::is_floating_point_v<T> && std::is_integral_v<Stored> && sizeof(Stored) <= sizeof(int32_t);
+    std::is_floating_point_v<T> && std::is_integral_v<Stored> &&
+    (sizeof(Stored) <= sizeof(int32_t) || (std::is_same_v<Stored, int64_t> && !kHasWideConversions));
 
 // A piece through int32 if all its numbers are within.
 template <class T, class Stored>

@@ -114,6 +114,19 @@ def test_search_sorted(generator: np.random.Generator) -> None:
         assert np.array_equal(found.numpy(), np.searchsorted(table, values, "right" if right else "left"))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "uint64"])
+def test_search_sorted_in_rows_and_columns(dtype: str, generator: np.random.Generator) -> None:
+    table = np.sort(generator.integers(0, 300, 77)).astype(dtype)
+    values = generator.integers(0, 310, 71).astype(dtype)
+    if dtype.startswith("float"):
+        values[3] = np.nan
+    steps = _buffer(np.stack([table, table[::-1]], 1))[:, 0]  # every second element of the memory
+    for right in (False, True):
+        expected = np.searchsorted(table, values, "right" if right else "left")
+        for row in (_buffer(table), steps):
+            assert np.array_equal(ops.search_sorted(row, _buffer(values), right=right).numpy(), expected)
+
+
 def test_set_difference(generator: np.random.Generator) -> None:
     x, y = generator.integers(0, 50, 60), generator.integers(0, 50, 20)
     assert np.array_equal(ops.set_difference(_buffer(x), _buffer(y)).numpy(), np.setdiff1d(x, y))

@@ -281,6 +281,46 @@ def test_gather_and_scatter_nd_and_elements(put: Put, random: np.random.Generato
     np.testing.assert_array_equal(ops.scatter_elements(put(x), put(distinct), put(values), 1).numpy(), expected)
 
 
+# Rows that end within a piece of those that are looked at together, along the last axis and another one.
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("columns", [3, 8, 9, 41])
+def test_elements_by_indices_in_pieces(
+    columns: int, dtype: str, axis: int, put: Put, random: np.random.Generator
+) -> None:
+    x = normal(random, 6, columns)
+    indices = random.integers(0, x.shape[axis], (6, columns)).astype(dtype)
+    found = ops.gather_elements(put(x), put(indices), axis)
+    np.testing.assert_array_equal(found.numpy(), np.take_along_axis(x, indices.astype("int64"), axis))
+    places = list(np.indices(x.shape))
+    places[axis] = indices
+    expected = np.rint(8 * x)  # whose sums are exact in any order
+    updates = np.rint(8 * normal(random, 6, columns))
+    summed = ops.scatter_elements(put(expected.copy()), put(indices), put(updates), axis, combine="sum")
+    np.add.at(expected, tuple(places), updates)
+    np.testing.assert_array_equal(summed.numpy(), expected)
+
+
+# Those of up to 32 bits, of up to 53, and those of which a float has not every digit.
+@pytest.mark.parametrize("dtype", ["int64", "uint64"])
+def test_wide_integers_become_the_nearest_floats(dtype: str, put: Put, random: np.random.Generator) -> None:
+    ends = np.iinfo(dtype)
+    powers = 2 ** np.arange(63, dtype=dtype)
+    edges = np.array([0, ends.min, ends.max, 2**24 + 1, 2**31 - 1, 2**31, 2**53 + 1], dtype)
+    small = random.integers(0, 2**31, 600).astype(dtype)
+    for x in (small, small[:5], powers + powers.dtype.type(1), edges, random.integers(0, ends.max, 777, dtype=dtype)):
+        for target in ("float32", "float64"):
+            np.testing.assert_array_equal(ops.cast(put(x), target).numpy(), x.astype(target))
+
+
+def test_floats_become_wide_integers(put: Put) -> None:
+    x = np.array([0, -0.5, 1.9, -1.9, 2**31 - 1, 2**31, -(2**31) - 1, 1e18, -1e18, 3.5] * 60)
+    for dtype in ("float32", "float64"):
+        floats = x.astype(dtype)
+        for some in (floats, floats[:4]):
+            np.testing.assert_array_equal(ops.cast(put(some), "int64").numpy(), some.astype("int64"))
+
+
 def test_an_index_out_of_range_is_an_error_of_the_stream(put: Put, device: unihal.Device) -> None:
     with unihal.Stream(device) as stream:
         with pytest.raises(unihal.OutOfRangeError, match="gather"):

@@ -103,6 +103,16 @@ def test_casts(source: str) -> None:
         check(lambda a, t=target: tf.cast(a, t), x, dtype=source)
 
 
+def test_casts_of_int32_to_itself_stay_in_host_memory() -> None:
+    for x in (integers(4, 2, high=1000, dtype="int32"), np.int32(7), np.zeros((0, 3), "int32")):
+        check(lambda a: RAW.Cast(x=a, DstT=tf.int32), x)
+        check(tf.function(lambda a: tf.reshape(a, [-1]) + tf.reshape(RAW.Cast(x=a, DstT=tf.int32), [-1])), x)
+        with tf.device(DEVICE):
+            assert RAW.Cast(x=tf.constant(x), DstT=tf.int32).backing_device.endswith("CPU:0")
+    check(lambda a: RAW.Cast(x=tf.cast(a, tf.int32), DstT=tf.int32), random(3, 4))  # of what the device computed
+    check(lambda a: tf.repeat(a, 2, 0), random(3, 4))
+
+
 def test_casts_round_half_to_even_and_truncate() -> None:
     halves = np.array([2049.0, 2051.0, 1.00048828125, -2049.0])
     check(lambda a: tf.cast(a, "float16"), halves)

@@ -1,6 +1,7 @@
 // Fake quantization, as quantization-aware training uses it: Paddle's kernels by a scale that is the largest magnitude.
 #include <cmath>
 
+#include "plugins/common/chain.h"
 #include "plugins/paddle/kernels/common.h"
 
 namespace unihal::paddle {
@@ -11,10 +12,13 @@ double bins(int bit_length) { return std::pow(2, bit_length - 1) - 1; }
 
 // The largest magnitudes of x for each element of `scale`, whose rank is x's and whose other axes have length 1.
 void largest_magnitudes(const Context& context, const View& x, const View& scale) {
-  const Scratch magnitudes(context, x.dtype, x);
-  context.map(uhal_map_absolute, {&x}, {&magnitudes});
-  const auto attributes = reduce_attributes(UHAL_REDUCE_MAXIMUM);
-  context.run(UHAL_OP_REDUCE, {&magnitudes}, {&scale}, &attributes);
+  const Scratch least(context, scale.dtype, scale);
+  const auto largest = reduce_attributes(UHAL_REDUCE_MAXIMUM), smallest = reduce_attributes(UHAL_REDUCE_MINIMUM);
+  context.run(UHAL_OP_REDUCE, {&x}, {&least}, &smallest);
+  context.run(UHAL_OP_REDUCE, {&x}, {&scale}, &largest);
+  Chain program(2);
+  program.step(uhal_map_absolute, {program.step(uhal_map_maximum, {0, program.step(uhal_map_negative, {1})})});
+  context.run(UHAL_OP_MAP_CHAIN, {&scale, &least}, {&scale}, program.program());
 }
 
 // A view of channels seen as an axis of an image of `rank` axes.
@@ -24,37 +28,42 @@ View along(const View& channels, int axis, int rank) {
   return channels.reshaped(dims, rank);
 }
 
+// y = x * scale / most
+void dequantize(const Context& context, const View& x, const View& scale, double most, const View& y) {
+  Chain program(2);
+  program.step(uhal_map_scale, {program.step(uhal_map_multiply, {0, 1})}, {1 / most, 0});
+  context.run(UHAL_OP_MAP_CHAIN, {&x, &scale}, {&y}, program.program());
+}
+
 // y = x / scale * `most`, the largest quantized number, rounded and clipped. Paddle rounds half to even (type 0) and
 // then clips, or clips to the scale and rounds half away from zero. The inverse of a scale of almost 0 is that of a
-// scale of 1e-6 more.
-void quantize_to(const Context& context, const View& x, const View& scale, double most, int round_type, const View& y) {
-  const Scratch factor(context, scale.dtype, scale), limit(context, scale.dtype, scale);
-  fill(context, limit, 1e-30, 0);
-  context.map(uhal_map_less_equal, {&scale, &limit}, {&factor});
-  context.map(uhal_map_scale, {&factor}, {&factor}, {1e-6, 0});
-  context.map(uhal_map_add, {&factor, &scale}, {&factor});
-  context.map(uhal_map_reciprocal, {&factor}, {&factor});
-  context.map(uhal_map_scale, {&factor}, {&factor}, {most, 0});
+// scale of 1e-6 more. `dequantizes`: y = what the quantized number stands for.
+void quantize_to(const Context& context, const View& x, const View& scale, double most, int round_type, const View& y,
+                 bool dequantizes = false) {
+  const Scratch factor(context, scale.dtype, scale);
+  Chain inverse(1);
+  const int limit = inverse.step(uhal_map_scale, {0}, {0, 1e-30});
+  const int added = inverse.step(uhal_map_scale, {inverse.step(uhal_map_less_equal, {0, limit})}, {1e-6, 0});
+  const int divisor = inverse.step(uhal_map_add, {added, 0});
+  inverse.step(uhal_map_scale, {inverse.step(uhal_map_reciprocal, {divisor})}, {most, 0});
+  context.run(UHAL_OP_MAP_CHAIN, {&scale}, {&factor}, inverse.program());
+  Chain program(3);
+  int quantized;
   if (round_type == 0) {
-    context.map(uhal_map_multiply, {&x, &factor}, {&y});
-    context.map(uhal_map_round_half_to_even, {&y}, {&y});
-    context.map(uhal_map_clip, {&y}, {&y}, {-most - 1, most});
-    return;
+    const int exact = program.step(uhal_map_multiply, {0, 1});
+    quantized = program.step(uhal_map_clip, {program.step(uhal_map_round_half_to_even, {exact})}, {-most - 1, most});
+  } else {
+    const int below = program.step(uhal_map_minimum, {0, 2});
+    const int within = program.step(uhal_map_maximum, {below, program.step(uhal_map_negative, {2})});
+    quantized = program.step(uhal_map_round_half_away, {program.step(uhal_map_multiply, {within, 1})});
   }
-  context.map(uhal_map_minimum, {&x, &scale}, {&y});
-  context.map(uhal_map_negative, {&scale}, {&limit});
-  context.map(uhal_map_maximum, {&y, &limit}, {&y});
-  context.map(uhal_map_multiply, {&y, &factor}, {&y});
-  context.map(uhal_map_round_half_away, {&y}, {&y});
+  if (dequantizes) program.step(uhal_map_scale, {program.step(uhal_map_multiply, {quantized, 2})}, {1 / most, 0});
+  context.run(UHAL_OP_MAP_CHAIN, {&x, &factor, &scale}, {&y}, program.program());
 }
 
-void quantize(const Context& context, const View& x, const View& scale, int bit_length, int round_type, const View& y) {
-  quantize_to(context, x, scale, bins(bit_length), round_type, y);
-}
-
-void dequantize(const Context& context, const View& scale, int bit_length, const View& y) {
-  context.map(uhal_map_multiply, {&y, &scale}, {&y});
-  context.map(uhal_map_scale, {&y}, {&y}, {1 / bins(bit_length), 0});
+void quantize(const Context& context, const View& x, const View& scale, int bit_length, int round_type, const View& y,
+              bool dequantizes = false) {
+  quantize_to(context, x, scale, bins(bit_length), round_type, y, dequantizes);
 }
 
 void check_arguments(const Context& context, int bit_length, int round_type) {
@@ -75,8 +84,7 @@ void by_largest(Context context, Input x, int bit_length, int round_type, Output
   const View found = context.allocate(scale, in.dtype, one, 1);
   const View out = context.allocate(y, in.dtype);
   largest_magnitudes(context, in, along(found, -1, in.rank));
-  quantize(context, in, along(found, -1, in.rank), bit_length, round_type, out);
-  if (kDequantize) dequantize(context, along(found, -1, in.rank), bit_length, out);
+  quantize(context, in, along(found, -1, in.rank), bit_length, round_type, out, kDequantize);
 }
 
 template <bool kDequantize>
@@ -90,8 +98,7 @@ void by_channel(const Context& context, Input x, int bit_length, int round_type,
   const View out = context.allocate(y, in.dtype);
   const View aligned = along(found, axis, in.rank);
   largest_magnitudes(context, in, aligned);
-  quantize(context, in, aligned, bit_length, round_type, out);
-  if (kDequantize) dequantize(context, aligned, bit_length, out);
+  quantize(context, in, aligned, bit_length, round_type, out, kDequantize);
 }
 
 void channel_wise_quantize(Context context, Input x, int bit_length, int round_type, int axis, bool is_test, Output y,
@@ -145,8 +152,7 @@ void by_average(Context context, Input x, Input scale, OptionalInput sum, Option
   const View out = context.allocate(y, in.dtype);
   if (!is_test) update_average(context, in, sum, weight, rate, scale_out, weight_out, sum_out);
   const View used = along(is_test ? scale.view() : Tensor{scale_out.handle}.view(), -1, in.rank);
-  quantize(context, in, used, bit_length, round_type, out);
-  if (kDequantize) dequantize(context, used, bit_length, out);
+  quantize(context, in, used, bit_length, round_type, out, kDequantize);
 }
 
 void straight_through_average(Context context, Input dy, float, int, bool, int, Output dx) {
@@ -170,9 +176,7 @@ void straight_through_alone(Context context, Input dy, Output dx) {
 void dequantize_by_largest(Context context, Input x, Input scale, float max_range, Output y) {
   const View in = x.view(), factor = scale.view();
   const View out = context.allocate(y, in.dtype);
-  const View one = along(factor, -1, in.rank);
-  context.map(uhal_map_multiply, {&in, &one}, {&out});
-  context.map(uhal_map_scale, {&out}, {&out}, {1 / static_cast<double>(max_range), 0});
+  dequantize(context, in, along(factor, -1, in.rank), static_cast<double>(max_range), out);
 }
 
 // By a range that grows with the largest magnitude of a step, and shrinks to that of the last `window` ones when the
@@ -225,14 +229,12 @@ void dequantize_channels(Context context, Input x, InputList scales, Span<int> b
   }
   if (out.elements() == 0) return;
   const View aligned = along(factors, channels, in.rank);
-  context.map(uhal_map_multiply, {&in, &aligned}, {&out});
-  double range = bins(bits[0]);
-  if (scales.size() == 2) {
-    const View second = along(scales[1].view(), -1, in.rank);
-    context.map(uhal_map_multiply, {&out, &second}, {&out});
-    range *= bins(bits[1]);
-  }
-  context.map(uhal_map_scale, {&out}, {&out}, {1 / range, 0});
+  if (scales.size() == 1) return dequantize(context, in, aligned, bins(bits[0]), out);
+  const View second = along(scales[1].view(), -1, in.rank);
+  Chain program(3);
+  const int product = program.step(uhal_map_multiply, {program.step(uhal_map_multiply, {0, 1}), 2});
+  program.step(uhal_map_scale, {product}, {1 / (bins(bits[0]) * bins(bits[1])), 0});
+  context.run(UHAL_OP_MAP_CHAIN, {&in, &aligned, &second}, {&out}, program.program());
 }
 
 // -- quantized models; zero points are not looked at, as on Paddle's CPU
@@ -298,10 +300,7 @@ void dequantize_linear(Context context, Input x, Input scale, Input, int axis, i
   if (out.elements() == 0) return;
   if (only_observer) return copy_or_cast(context, in, out);
   const View aligned = scale_along(context, factors, axis, in);
-  const Scratch wide(context, out.dtype, in);
-  copy_or_cast(context, in, wide);
-  context.map(uhal_map_multiply, {&wide, &aligned}, {&wide});
-  context.map(uhal_map_scale, {&wide}, {&out}, {1 / static_cast<double>(most), 0});
+  dequantize(context, in, aligned, static_cast<double>(most), out);
 }
 void dequantize_linear_any(Context context, Input x, OptionalInput scale, Input zero, OptionalInput, OptionalInput,
                            int axis, int bit_length, int least, int most, int round_type, bool, bool only_observer,
@@ -316,10 +315,7 @@ void dequantize_abs_max(Context context, Input x, Input scale, float range, Outp
   const View in = x.view(), factor = flat(scale.view()), out = context.allocate(y, UHAL_FLOAT32);
   if (factor.elements() != 1) invalid(context, "scale is not one number");
   if (out.elements() == 0) return;
-  copy_or_cast(context, in, out);
-  const View number = factor.reshaped(nullptr, 0);
-  context.map(uhal_map_multiply, {&out, &number}, {&out});
-  context.map(uhal_map_scale, {&out}, {&out}, {1 / static_cast<double>(range), 0});
+  dequantize(context, in, factor.reshaped(nullptr, 0), static_cast<double>(range), out);
 }
 
 // A place in a dictionary; below 0 minus what is 128 places further.

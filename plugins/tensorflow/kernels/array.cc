@@ -540,7 +540,10 @@ void register_array(Registrar& registrar) {
   registrar.add_movement<Transpose>("Transpose", kAll, {"x", "y"}, {"perm"});
   registrar.add_movement<Transpose>("ConjugateTranspose", kReal, {"x", "y"}, {"perm"});
   registrar.add<ConjugateTranspose>("ConjugateTranspose", {{"T", kComplex}}, {"perm"});
-  registrar.add<Cast>("Cast", {{"SrcT", kAll}, {"DstT", kAll}});
+  registrar.add<Cast>("Cast", {{"SrcT", without_int32(kAll)}, {"DstT", kAll}});
+  registrar.add<Cast>("Cast", {{"SrcT", kInt32}, {"DstT", without_int32(kAll)}});
+  // Nothing is computed, so that int32 stays where it is: tf.repeat casts the number that its shapes are made of.
+  registrar.add<Cast>("Cast", {{"SrcT", kInt32}, {"DstT", kInt32}}, {"x", "y"});
   registrar.add_own<EagerConstant>("_EagerConst", {{"T", without_int32(kAll)}}, {"input"});
   registrar.add<Fill>("Fill", {{"T", without_int32(kAll)}}, {"dims"});
   registrar.add<Fill>("Fill", {{"T", kInt32}, {"index_type", only(UHAL_INT64)}}, {"dims", "value"});
