@@ -24,7 +24,7 @@ __attribute__((cold)) uhal_status describe_failure(const uhal_device& device, co
   return with_device(device, status);
 }
 
-void note_operands(Capture* capture, const uhal_op& op) {
+__attribute__((noinline)) void note_operands(Capture* capture, const uhal_op& op) {
   for (int i = 0; i < op.input_count; ++i) {
     if (op.inputs[i] != nullptr) static_cast<void>(capture->note_use(op.inputs[i]->data));
   }
@@ -45,7 +45,7 @@ __attribute__((cold)) uhal_status refuse_float8(const uhal_device& device, const
 }
 
 // Nor what of a kind that it knows is newer than itself, which it would pass over.
-uhal_status refuse_new_parts(const uhal_device& device, const OpView& view) {
+__attribute__((cold)) uhal_status refuse_new_parts(const uhal_device& device, const OpView& view) {
   const Backend& backend = *device.backend;
   if (backend.table.abi_minor >= UHAL_ABI_MINOR) return UHAL_OK;
   const NewPart part = newest_part(view);
@@ -55,12 +55,19 @@ uhal_status refuse_new_parts(const uhal_device& device, const OpView& view) {
                    UHAL_ABI_MAJOR, part.minor);
 }
 
-uhal_status refuse_unknown(const uhal_device& device, const OpView& view) {
+__attribute__((cold)) uhal_status look_for_unknown(const uhal_device& device, const OpView& view) {
   const uhal_status status = view.has_float8 ? refuse_float8(device, *view.op) : UHAL_OK;
   return status == UHAL_OK ? refuse_new_parts(device, view) : status;
 }
 
-uhal_status submit(Stream* stream, const OpView& view) {
+// A backend of this ABI knows all but what its device may lack.
+uhal_status refuse_unknown(const uhal_device& device, const OpView& view) {
+  if (!view.has_float8 && device.backend->table.abi_minor >= UHAL_ABI_MINOR) return UHAL_OK;
+  return look_for_unknown(device, view);
+}
+
+// `serial` is error_serial() of now.
+uhal_status submit(Stream* stream, const OpView& view, uint64_t serial) {
   const Backend& backend = *stream->device->backend;
   if (uhal_status refused = refuse_unknown(*stream->device, view); refused != UHAL_OK) return refused;
   uhal_op defaulted;
@@ -72,15 +79,16 @@ uhal_status submit(Stream* stream, const OpView& view) {
     op = &defaulted;
   }
   TrackedWork tracked(stream, view);
-  std::lock_guard<std::mutex> lock(stream->submission);
+  std::lock_guard<SubmissionLock> lock(stream->submission);
   if (Capture* capture = stream->capture.load(std::memory_order_relaxed)) note_operands(capture, *op);
   ProfiledWork profiled(stream, view);
-  uhal_status status = call_backend(backend, "launch", backend.table.launch, stream->backend_stream, op);
+  uhal_status status = backend.table.launch(stream->backend_stream, op);
   if (status == UHAL_OK) {
     tracked.submitted();
     if (stream->is_capturing()) count_captured(*stream, op_bytes(*op), view.row->flops(view));
   } else {
     profiled.drop();
+    status = finish_backend_failure(backend, "launch", status, serial);
   }
   return status;
 }
@@ -137,7 +145,7 @@ uhal_status uhal_launch(uhal_stream* handle, const uhal_op* op) {
     uhal_status status = validate_op(stream->device, op, OperandData::kChecked, &view);
     if (status == UHAL_OK) {
       const uint64_t serial = error_serial();
-      status = submit(stream.get(), view);
+      status = submit(stream.get(), view, serial);
       if (status == UHAL_UNIMPLEMENTED) status = run_on_host(stream.get(), view, serial);
     }
     // A host callback could not wait for the outputs.
