@@ -13,8 +13,8 @@ constexpr uintptr_t kAlignment = 64;
 // Knuth's multiplicative hashing, with the factor of KernelSpec.
 constexpr uint64_t kHashFactor = 0x9e3779b97f4a7c15;
 
-// Hands the words of a key to `take`, which says whether to go on; false if it was told not to. How many words there are
-// follows from those before them.
+// Hands the words of a key to `take`, which says whether to go on; false if it was told not to. How many words there
+// are follows from those before them.
 template <class Take>
 bool visit_program(const uhal_map_chain_attributes& program, int output_count, Take& take) {
   uint64_t results = 0;
@@ -72,14 +72,14 @@ bool MapKey::assign(const uhal_op& op) {
     hash = (hash ^ word) * kHashFactor;
     return true;
   });
-  count_ = fits ? count : 0;
+  count_ = count;
   hash_ = hash ^ hash >> 32;
   return fits;
 }
 
 bool MapKey::matches(const uhal_op& op) const {
   const uint64_t* word = words_;
-  return count_ > 0 && visit(op, [&](uint64_t its) { return *word++ == its; });
+  return visit(op, [&](uint64_t its) { return *word++ == its; });
 }
 
 bool MapKey::operator==(const MapKey& other) const {
@@ -92,12 +92,7 @@ void MapPlans::note_launch(MapPlan* plan) {
   last_ = plan;
 }
 
-MapPlan* MapPlans::find(const uhal_op& op) {
-  MapPlan* const expected = last_ != nullptr ? last_->next : nullptr;
-  if (expected != nullptr && expected->kernel != nullptr && expected->key.matches(op)) {
-    last_ = expected;
-    return expected;
-  }
+MapPlan* MapPlans::search(const uhal_op& op) {
   MapKey key;
   if (!key.assign(op)) return nullptr;
   MapPlan* const plan = slots_[key.hash() % kSlots].get();

@@ -23,7 +23,8 @@ class MapKey {
   // False if the op is of another kind, or has more axes than are worth a key.
   bool assign(const uhal_op& op);
 
-  // Whether it is the key that assign() would make of the op, which is looked at only as far as it is.
+  // Whether assign(), which has made this one, would make the same of the op, which is looked at only as far as it
+  // does.
   bool matches(const uhal_op& op) const;
 
   uint64_t hash() const { return hash_; }
@@ -32,7 +33,7 @@ class MapKey {
  private:
   static constexpr int kMaxWords = 96;
 
-  int count_ = 0;  // 0: of no op
+  int count_ = 0;
   uint64_t hash_ = 0;
   uint64_t words_[kMaxWords];
 };
@@ -52,7 +53,12 @@ class MapPlans {
  public:
   // The plan of a launch alike; nullptr if there is none. One that follows the launch before it as it did the last time
   // is found without a search.
-  MapPlan* find(const uhal_op& op);
+  MapPlan* find(const uhal_op& op) {
+    MapPlan* const expected = last_ != nullptr ? last_->next : nullptr;
+    if (expected == nullptr || expected->kernel == nullptr || !expected->key.matches(op)) return search(op);
+    last_ = expected;
+    return expected;
+  }
 
   // Where the op's plan is to be kept, in place of another op's; nullptr if it is not worth one.
   MapPlan* make_room(const uhal_op& op);
@@ -60,6 +66,7 @@ class MapPlans {
  private:
   static constexpr size_t kSlots = 128;  // a power of two; each that is used takes some 4 KiB
 
+  MapPlan* search(const uhal_op& op);
   void note_launch(MapPlan* plan);
 
   MapPlan* last_ = nullptr;  // launched; plans stay where they are, and become other ops'

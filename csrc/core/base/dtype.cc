@@ -4,7 +4,7 @@ namespace {
 
 // In order of the enumerators.
 constexpr const char* kNames[] = {
-    "invalid", "bool",   "int8",     "int16",   "int32",   "int64",     "uint8",      "uint16",        "uint32",
+    "invalid", "bool",    "int8",     "int16",   "int32",   "int64",     "uint8",      "uint16",        "uint32",
     "uint64",  "float16", "bfloat16", "float32", "float64", "complex64", "complex128", "float8_e4m3fn", "float8_e5m2",
 };
 static_assert(sizeof kNames / sizeof *kNames == UHAL_DTYPE_COUNT, "a name for each dtype");

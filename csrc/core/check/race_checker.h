@@ -23,7 +23,7 @@
 
 namespace unihal::core {
 
-inline bool checks_races(const uhal_device& device) { return (device.properties.checks & UHAL_CHECK_RACES) != 0; }
+inline bool checks_races(const uhal_device& device) { return device.checks_races; }
 
 // A range of memory that work touches as its `role`, static.
 struct TouchedRange {

@@ -1,5 +1,5 @@
-// A stream's lock: as std::mutex, without the calls into the C library where nobody waits, which every launch would make
-// twice.
+// A stream's lock: as std::mutex, without the calls into the C library where nobody waits, which every launch would
+// make twice.
 #pragma once
 
 #include <atomic>

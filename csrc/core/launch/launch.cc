@@ -1,5 +1,4 @@
 // uhal_launch, uhal_supports and uhal_can_run.
-#include "csrc/core/base/environment.h"
 #include "csrc/core/base/process_state.h"
 #include "csrc/core/check/race_checker.h"
 #include "csrc/core/handle/stream.h"
@@ -62,14 +61,14 @@ __attribute__((cold)) uhal_status look_for_unknown(const uhal_device& device, co
 
 // A backend of this ABI knows all but what its device may lack.
 uhal_status refuse_unknown(const uhal_device& device, const OpView& view) {
-  if (!view.has_float8 && device.backend->table.abi_minor >= UHAL_ABI_MINOR) return UHAL_OK;
+  if (!view.has_float8 && device.is_of_this_abi) return UHAL_OK;
   return look_for_unknown(device, view);
 }
 
 // `serial` is error_serial() of now.
 uhal_status submit(Stream* stream, const OpView& view, uint64_t serial) {
-  const Backend& backend = *stream->device->backend;
-  if (uhal_status refused = refuse_unknown(*stream->device, view); refused != UHAL_OK) return refused;
+  const uhal_device& device = *stream->device;
+  if (uhal_status refused = refuse_unknown(device, view); refused != UHAL_OK) return refused;
   uhal_op defaulted;
   const uhal_op* op = view.op;
   if (op->attributes != view.attributes) {
@@ -82,13 +81,13 @@ uhal_status submit(Stream* stream, const OpView& view, uint64_t serial) {
   std::lock_guard<SubmissionLock> lock(stream->submission);
   if (Capture* capture = stream->capture.load(std::memory_order_relaxed)) note_operands(capture, *op);
   ProfiledWork profiled(stream, view);
-  uhal_status status = backend.table.launch(stream->backend_stream, op);
+  uhal_status status = device.launch(stream->backend_stream, op);
   if (status == UHAL_OK) {
     tracked.submitted();
     if (stream->is_capturing()) count_captured(*stream, op_bytes(*op), view.row->flops(view));
   } else {
     profiled.drop();
-    status = finish_backend_failure(backend, "launch", status, serial);
+    status = finish_backend_failure(*device.backend, "launch", status, serial);
   }
   return status;
 }
@@ -149,7 +148,7 @@ uhal_status uhal_launch(uhal_stream* handle, const uhal_op* op) {
       if (status == UHAL_UNIMPLEMENTED) status = run_on_host(stream.get(), view, serial);
     }
     // A host callback could not wait for the outputs.
-    if (status == UHAL_OK && environment().check_nan && !in_host_callback())
+    if (status == UHAL_OK && stream->device->checks_finite && !in_host_callback())
       status = check_outputs_finite(stream.get(), view);
     return status == UHAL_OK ? UHAL_OK : describe_failure(*stream->device, op, status);
   });

@@ -71,12 +71,14 @@ uhal_status check_fields(const Operand& operand) {
 
 // The elements of a view in which each follows the one before it, as nearly all do; -1 for others, and for what is
 // wrong.
-int64_t dense_count(const uhal_tensor& t) {
+inline int64_t dense_count(const uhal_tensor& t) {
   int64_t count = 1;
-  for (int i = t.rank - 1; i >= 0; --i) {
-    const int64_t length = t.shape[i];
-    if (length == 1) continue;
-    if (length < 1 || t.strides[i] != count || __builtin_mul_overflow(count, length, &count)) return -1;
+  const int64_t* stride = t.strides + t.rank;
+  for (const int64_t* length = t.shape + t.rank; length != t.shape;) {
+    --length;
+    --stride;
+    if (*length == 1) continue;
+    if (*length < 1 || *stride != count || __builtin_mul_overflow(count, *length, &count)) return -1;
   }
   return count;
 }
@@ -131,8 +133,8 @@ uhal_status measure(const Operand& operand, int64_t element_bytes, Extent* exten
   return operand.output && !empty ? check_distinct(operand) : UHAL_OK;
 }
 
-__attribute__((cold)) uhal_status refuse_range(const Operand& operand, const uhal_device& device, RangeCheck check, const void* lowest,
-                         int64_t bytes, const LiveBlock& live) {
+__attribute__((cold)) uhal_status refuse_range(const Operand& operand, const uhal_device& device, RangeCheck check,
+                                               const void* lowest, int64_t bytes, const LiveBlock& live) {
   const char* op = operand.op.row->name;
   const char* name = operand.name;
   switch (check) {
@@ -224,22 +226,22 @@ __attribute__((cold)) uhal_status refuse_counts(const OpView& view, const char* 
                    list.names[missing], missing);
 }
 
+// Whether as many operands are named as the kind takes, up to the last that it requires. None of them has been looked
+// at.
 inline bool is_count_of(const OperandList& list, int count, const uhal_tensor* const* operands) {
-  return count >= 0 && count <= list.count && (count == 0 || operands != nullptr);
+  return count >= list.required && count <= list.count && (count == 0 || operands != nullptr);
 }
 
-// A bit for each operand that is there.
-inline uint32_t present_bits(int count, const uhal_tensor* const* operands) {
-  uint32_t bits = 0;
-  for (int i = count - 1; i >= 0; --i) bits = bits << 1 | static_cast<uint32_t>(operands[i] != nullptr);
-  return bits;
-}
-
-// As many operands as the kind takes, with all that it requires.
-inline uhal_status check_counts(const OpView& view, const char* side, int count, const uhal_tensor* const* operands,
-                                const OperandList& list) {
-  if (is_count_of(list, count, operands) && (list.required_bits & ~present_bits(count, operands)) == 0) return UHAL_OK;
-  return refuse_counts(view, side, count, operands, list);
+// Of an operand that is NULL, by its place among the inputs and then the outputs.
+uhal_status check_absence(const OpView& view, int place) {
+  const uhal_op& op = *view.op;
+  const int output = place - op.input_count;
+  if (output < 0) {
+    if (view.row->inputs.optional[place]) return UHAL_OK;
+    return refuse_counts(view, "input", op.input_count, op.inputs, view.row->inputs);
+  }
+  if (view.row->outputs.optional[output]) return UHAL_OK;
+  return refuse_counts(view, "output", op.output_count, op.outputs, view.row->outputs);
 }
 
 uhal_status check_attributes(OpView* view) {
@@ -315,8 +317,8 @@ inline bool is_usual(const uhal_tensor& t, const uhal_device* device, const Rece
   const int64_t element_bytes = static_cast<int64_t>(dtype_bytes(t.dtype));
   *extent = extent_of(t, 0, count * element_bytes);
   if (recent == nullptr) return true;
-  const uint64_t alignment = static_cast<uint64_t>(element_bytes < 8 ? element_bytes : 8);
-  return (extent->begin & (alignment - 1)) == 0 && recent->hold(device, t.data, static_cast<size_t>(extent->bytes()));
+  const uintptr_t beyond_alignment = static_cast<uintptr_t>(element_bytes - 1) & 7;  // as check_data has it
+  return (extent->begin & beyond_alignment) == 0 && recent->hold(device, t.data, static_cast<size_t>(extent->bytes()));
 }
 
 }  // namespace
@@ -332,8 +334,12 @@ uhal_status validate_op(uhal_device* device, const uhal_op* op, OperandData data
   }
   view->op = op;
   view->row = row;
-  UHAL_EXPECT(check_counts(*view, "input", op->input_count, op->inputs, row->inputs));
-  UHAL_EXPECT(check_counts(*view, "output", op->output_count, op->outputs, row->outputs));
+  if (!is_count_of(row->inputs, op->input_count, op->inputs)) {
+    return refuse_counts(*view, "input", op->input_count, op->inputs, row->inputs);
+  }
+  if (!is_count_of(row->outputs, op->output_count, op->outputs)) {
+    return refuse_counts(*view, "output", op->output_count, op->outputs, row->outputs);
+  }
   UHAL_EXPECT(check_attributes(view));
 
   const RecentBlocks* const recent = data == OperandData::kChecked ? &RecentBlocks::of_thread() : nullptr;
@@ -341,9 +347,13 @@ uhal_status validate_op(uhal_device* device, const uhal_op* op, OperandData data
   const int count = inputs + op->output_count;
   Extent extents[2 * kMaxOperands];  // inputs, then outputs
   for (int i = 0; i < count; ++i) {
-    extents[i] = {0, 0};
     const uhal_tensor* const tensor = i < inputs ? op->inputs[i] : op->outputs[i - inputs];
-    if (tensor == nullptr || is_usual(*tensor, device, recent, &extents[i])) continue;
+    if (tensor == nullptr) {
+      extents[i] = {0, 0};
+      UHAL_EXPECT(check_absence(*view, i));
+      continue;
+    }
+    if (is_usual(*tensor, device, recent, &extents[i])) continue;
     UHAL_EXPECT(check_operand(operand_of(*view, i), device, data, view, &extents[i]));
   }
   for (int i = inputs; recent != nullptr && i < count; ++i) {

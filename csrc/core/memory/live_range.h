@@ -49,12 +49,14 @@ class RecentBlocks {
     const uhal_device* device;
     LiveBlock live;
   };
-  static constexpr size_t kEntries = 64;
+  static constexpr int kEntryBits = 6;
+  static constexpr size_t kEntries = size_t{1} << kEntryBits;
+  static constexpr uint32_t kHashFactor = 0x9e3779b1;  // Knuth's
 
   static size_t slot(const void* address) {
     // Allocations are aligned to 256 bytes; views that begin inside one take a slot of their own.
-    const uint64_t bits = reinterpret_cast<uint64_t>(address) >> 8;
-    return (bits ^ bits >> 6 ^ bits >> 12) % kEntries;
+    const auto bits = static_cast<uint32_t>(reinterpret_cast<uint64_t>(address) >> 8);
+    return bits * kHashFactor >> (32 - kEntryBits);
   }
 
   Entry entries_[kEntries];

@@ -45,7 +45,8 @@ const uhal_map_function_info map_function_rows[] = {
 #undef UHAL_UPDATE
 };
 
-static_assert(sizeof map_function_rows / sizeof *map_function_rows == uhal_map_function_limit, "a row for each function");
+static_assert(sizeof map_function_rows / sizeof *map_function_rows == uhal_map_function_limit,
+              "a row for each function");
 
 }  // namespace unihal::core
 

@@ -61,8 +61,8 @@ UHAL_REFUSAL refuse_absence(const OpView& op, const char* name, const char* when
 UHAL_REFUSAL refuse_attribute(const OpView& op, const char* name, int64_t value, int64_t minimum, int64_t maximum);
 #undef UHAL_REFUSAL
 
-// Each returns UHAL_OK, or reports. An absent (NULL) operand meets every expectation. What is looked at is inline, since
-// each launch does it, and what is said is not.
+// Each returns UHAL_OK, or reports. An absent (NULL) operand meets every expectation. What is looked at is inline,
+// since each launch does it, and what is said is not.
 inline uhal_status expect_shape(const OpView& op, const uhal_tensor* operand, const Shape& shape, const char* meaning) {
   if (operand == nullptr || same_shape(*operand, shape)) return UHAL_OK;
   return refuse_shape(op, *operand, shape, meaning);

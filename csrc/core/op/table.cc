@@ -106,10 +106,7 @@ OperandList parse_operands(const std::string& text) {
     list.names[list.count] = strdup(name.c_str());
     list.optional[list.count] = optional;
     ++list.count;
-    if (!optional) {
-      list.required = list.count;
-      list.required_bits |= uint32_t{1} << (list.count - 1);
-    }
+    if (!optional) list.required = list.count;
     start = end + 1;
   }
   return list;

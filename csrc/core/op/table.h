@@ -39,7 +39,6 @@ constexpr int kMaxOperands = 8;
 struct OperandList {
   int count = 0;                         // at most
   int required = 0;                      // the last required operand's index + 1
-  uint32_t required_bits = 0;            // bit i: operand i is required
   bool optional[kMaxOperands] = {};      // may be NULL
   const char* names[kMaxOperands] = {};  // for messages
 };
@@ -52,11 +51,11 @@ struct alignas(64) OpRow {
   uhal_status (*check)(const OpView& op);  // shapes, dtypes and attributes; operands are sound views
   const void* default_attributes;          // nullptr: the kind has none
   size_t attributes_size;
+  bool attributes_required;
   OperandList inputs;
   OperandList outputs;
   size_t first_attributes_size;  // before the struct grew
   uint32_t grown_minor;          // of the ABI, with which it grew; 0: it has not
-  bool attributes_required;
   uint64_t (*flops)(const OpView& op);  // the textbook count
 };
 
