@@ -57,7 +57,7 @@ size_t write_parameters_as(const double* values, void* to, Convert convert) {
 }
 
 // Writes a function's parameters as the kernel takes them, and returns their bytes.
-size_t write_parameters(const double* values, Compute type, void* to) {
+__attribute__((hot)) size_t write_parameters(const double* values, Compute type, void* to) {
   switch (type) {
     case Compute::kFloat:
     case Compute::kComplexFloat:
@@ -336,7 +336,7 @@ uhal_status run_map_chain(Queue& queue, const MapChain& chain, MapPlan* kept) {
              : run_strided(queue, chain, type, space, kept);
 }
 
-uhal_status run_map_plan(Queue& queue, MapPlan& plan, const uhal_op& op) {
+__attribute__((hot)) uhal_status run_map_plan(Queue& queue, MapPlan& plan, const uhal_op& op) {
   int item = 0;
   for (int i = 0; i < op.output_count; ++i) plan.arguments.set_pointer(item++, op.outputs[i]->data);
   for (int i = 0; i < op.input_count; ++i) plan.arguments.set_pointer(item++, op.inputs[i]->data);

@@ -77,7 +77,7 @@ bool MapKey::assign(const uhal_op& op) {
   return fits;
 }
 
-bool MapKey::matches(const uhal_op& op) const {
+__attribute__((hot)) bool MapKey::matches(const uhal_op& op) const {
   const uint64_t* word = words_;
   return visit(op, [&](uint64_t its) { return *word++ == its; });
 }

@@ -61,7 +61,7 @@ __attribute__((cold)) uhal_status look_for_unknown(const uhal_device& device, co
 
 // A backend of this ABI knows all but what its device may lack.
 uhal_status refuse_unknown(const uhal_device& device, const OpView& view) {
-  if (!view.has_float8 && device.is_of_this_abi) return UHAL_OK;
+  if (__builtin_expect(!view.has_float8 && device.is_of_this_abi, 1)) return UHAL_OK;
   return look_for_unknown(device, view);
 }
 
@@ -71,7 +71,7 @@ uhal_status submit(Stream* stream, const OpView& view, uint64_t serial) {
   if (uhal_status refused = refuse_unknown(device, view); refused != UHAL_OK) return refused;
   uhal_op defaulted;
   const uhal_op* op = view.op;
-  if (op->attributes != view.attributes) {
+  if (__builtin_expect(op->attributes != view.attributes, 0)) {
     // Backends always get the kind's attributes, so that the defaults are written down once.
     defaulted = *op;
     defaulted.attributes = view.attributes;
@@ -79,12 +79,12 @@ uhal_status submit(Stream* stream, const OpView& view, uint64_t serial) {
   }
   TrackedWork tracked(stream, view);
   std::lock_guard<SubmissionLock> lock(stream->submission);
-  if (Capture* capture = stream->capture.load(std::memory_order_relaxed)) note_operands(capture, *op);
+  if (__builtin_expect(stream->is_capturing(), 0)) note_operands(stream->capture.load(std::memory_order_relaxed), *op);
   ProfiledWork profiled(stream, view);
   uhal_status status = device.launch(stream->backend_stream, op);
-  if (status == UHAL_OK) {
+  if (__builtin_expect(status == UHAL_OK, 1)) {
     tracked.submitted();
-    if (stream->is_capturing()) count_captured(*stream, op_bytes(*op), view.row->flops(view));
+    if (__builtin_expect(stream->is_capturing(), 0)) count_captured(*stream, op_bytes(*op), view.row->flops(view));
   } else {
     profiled.drop();
     status = finish_backend_failure(*device.backend, "launch", status, serial);
@@ -135,7 +135,8 @@ uhal_status uhal_can_run(uhal_device* device, const uhal_op* op, int32_t* on_hos
   });
 }
 
-uhal_status uhal_launch(uhal_stream* handle, const uhal_op* op) {
+// Hot, here and in what it calls: such functions lie beside one another, in few pages.
+__attribute__((hot)) uhal_status uhal_launch(uhal_stream* handle, const uhal_op* op) {
   UHAL_CHECK_PROCESS();
   return guarded([&]() -> uhal_status {
     PinnedStream stream(stream_pool(), handle);

@@ -323,7 +323,7 @@ inline bool is_usual(const uhal_tensor& t, const uhal_device* device, const Rece
 
 }  // namespace
 
-uhal_status validate_op(uhal_device* device, const uhal_op* op, OperandData data, OpView* view) {
+__attribute__((hot)) uhal_status validate_op(uhal_device* device, const uhal_op* op, OperandData data, OpView* view) {
   if (op == nullptr || op->struct_size < sizeof(uhal_op)) {
     return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "The op is %s; pass one with struct_size = sizeof(uhal_op), %zu.",
                      op == nullptr ? "NULL" : "too short", sizeof(uhal_op));
@@ -353,12 +353,13 @@ uhal_status validate_op(uhal_device* device, const uhal_op* op, OperandData data
       UHAL_EXPECT(check_absence(*view, i));
       continue;
     }
-    if (is_usual(*tensor, device, recent, &extents[i])) continue;
+    if (__builtin_expect(is_usual(*tensor, device, recent, &extents[i]), 1)) continue;
     UHAL_EXPECT(check_operand(operand_of(*view, i), device, data, view, &extents[i]));
   }
   for (int i = inputs; recent != nullptr && i < count; ++i) {
     for (int k = 0; k < i; ++k) {
-      if (meet(extents[i], extents[k])) UHAL_EXPECT(check_common_bytes(*view, i, extents[i], k, extents[k]));
+      if (__builtin_expect(!meet(extents[i], extents[k]), 1)) continue;
+      UHAL_EXPECT(check_common_bytes(*view, i, extents[i], k, extents[k]));
     }
   }
   return row->check(*view);

@@ -7,7 +7,7 @@ thread_local RecentBlocks recent_blocks;
 
 }  // namespace
 
-RecentBlocks& RecentBlocks::of_thread() { return recent_blocks; }
+__attribute__((hot)) RecentBlocks& RecentBlocks::of_thread() { return recent_blocks; }
 
 std::string other_owner(const uhal_device& device, const void* address) {
   for (uhal_device* other : open_devices()) {

@@ -32,7 +32,7 @@ __attribute__((cold)) uhal_status refuse_map_operands(const OpView& op, const uh
 
 }  // namespace
 
-uhal_status check_map(const OpView& op) {
+__attribute__((hot)) uhal_status check_map(const OpView& op) {
   const auto& attributes = op.attributes_as<uhal_map_attributes>();
   UHAL_EXPECT(expect_attribute(op, "function", attributes.function, 0, uhal_map_function_limit - 1));
   const uhal_map_function_info& function = map_function_of(op);
@@ -89,7 +89,7 @@ uhal_status expect_step(const OpView& op, int step, int values, const uhal_tenso
 
 }  // namespace
 
-uhal_status check_map_chain(const OpView& op) {
+__attribute__((hot)) uhal_status check_map_chain(const OpView& op) {
   const auto& attributes = op.attributes_as<uhal_map_chain_attributes>();
   UHAL_EXPECT(expect_attribute(op, "step_count", attributes.step_count, 1, UHAL_MAP_CHAIN_MAX_STEPS));
   const uhal_tensor* first = op.output(0);
