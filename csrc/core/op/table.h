@@ -54,8 +54,8 @@ struct alignas(64) OpRow {
   bool attributes_required;
   OperandList inputs;
   OperandList outputs;
-  size_t first_attributes_size;  // before the struct grew
-  uint32_t grown_minor;          // of the ABI, with which it grew; 0: it has not
+  size_t first_attributes_size;         // before the struct grew
+  uint32_t grown_minor;                 // of the ABI, with which it grew; 0: it has not
   uint64_t (*flops)(const OpView& op);  // the textbook count
 };
 
