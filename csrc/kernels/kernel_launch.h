@@ -68,9 +68,11 @@ class Arguments {
     return *this;
   }
 
-  // Another address in the place of a pointer, or another value of the same size.
-  void set_pointer(int index, const void* address) { set(index, &address); }
-  void set(int index, const void* data) { memcpy(bytes_ + items_[index].offset, data, items_[index].bytes); }
+  // Another address in the place of a pointer.
+  void set_pointer(int index, const void* address) { memcpy(value(index), &address, sizeof address); }
+
+  // Where a value lies, to write another one of the same size.
+  void* value(int index) { return bytes_ + items_[index].offset; }
 
   // Becomes a copy of another list, without copying the room that it does not use.
   void assign(const Arguments& other) {

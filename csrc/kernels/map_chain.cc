@@ -49,7 +49,7 @@ Compute compute_of(const MapChain& chain) {
 }
 
 template <class T, class Convert>
-size_t write_parameters_as(const double* values, char* to, Convert convert) {
+size_t write_parameters_as(const double* values, void* to, Convert convert) {
   T converted[UHAL_MAP_MAX_PARAMETERS];
   for (int i = 0; i < UHAL_MAP_MAX_PARAMETERS; ++i) converted[i] = convert(values[i]);
   std::memcpy(to, converted, sizeof converted);
@@ -57,7 +57,7 @@ size_t write_parameters_as(const double* values, char* to, Convert convert) {
 }
 
 // Writes a function's parameters as the kernel takes them, and returns their bytes.
-size_t write_parameters(const double* values, Compute type, char* to) {
+__attribute__((hot)) size_t write_parameters(const double* values, Compute type, void* to) {
   switch (type) {
     case Compute::kFloat:
     case Compute::kComplexFloat:
@@ -336,21 +336,17 @@ uhal_status run_map_chain(Queue& queue, const MapChain& chain, MapPlan* kept) {
              : run_strided(queue, chain, type, space, kept);
 }
 
-uhal_status run_map_plan(Queue& queue, MapPlan& plan, const uhal_op& op) {
+__attribute__((hot)) uhal_status run_map_plan(Queue& queue, MapPlan& plan, const uhal_op& op) {
   int item = 0;
   for (int i = 0; i < op.output_count; ++i) plan.arguments.set_pointer(item++, op.outputs[i]->data);
   for (int i = 0; i < op.input_count; ++i) plan.arguments.set_pointer(item++, op.inputs[i]->data);
-  char parameters[MapChain::kMaxSteps * UHAL_MAP_MAX_PARAMETERS * sizeof(double)];
   if (op.kind == UHAL_OP_MAP) {  // a cast has no parameters
-    write_parameters(static_cast<const uhal_map_attributes*>(op.attributes)->parameters, plan.type, parameters);
-    plan.arguments.set(item, parameters);
+    write_parameters(static_cast<const uhal_map_attributes*>(op.attributes)->parameters, plan.type,
+                     plan.arguments.value(item));
   } else if (op.kind == UHAL_OP_MAP_CHAIN) {
     const auto& chain = *static_cast<const uhal_map_chain_attributes*>(op.attributes);
-    size_t size = 0;
-    for (int i = 0; i < chain.step_count; ++i) {
-      size += write_parameters(chain.parameters[i], plan.type, parameters + size);
-    }
-    plan.arguments.set(item, parameters);
+    char* to = static_cast<char*>(plan.arguments.value(item));
+    for (int i = 0; i < chain.step_count; ++i) to += write_parameters(chain.parameters[i], plan.type, to);
   }
   return queue.run_known(*plan.kernel, plan.arguments, plan.grid);
 }

@@ -23,15 +23,15 @@ class MapKey {
   // False if the op is of another kind, or has more axes than are worth a key.
   bool assign(const uhal_op& op);
 
+  // Whether assign(), which has made this one, would make the same of the op, which is looked at only as far as it
+  // does.
+  bool matches(const uhal_op& op) const;
+
   uint64_t hash() const { return hash_; }
   bool operator==(const MapKey& other) const;
 
  private:
   static constexpr int kMaxWords = 96;
-
-  void add(uint64_t word);
-  bool add_program(const uhal_map_chain_attributes& program, int output_count);
-  bool add_operand(const uhal_tensor& view);
 
   int count_ = 0;
   uint64_t hash_ = 0;
@@ -41,17 +41,24 @@ class MapKey {
 // A launch of a kernel whose arguments begin with the operands' addresses, outputs first, and the function's
 // parameters.
 struct MapPlan {
-  MapKey key;
   KnownKernel* kernel = nullptr;  // nullptr: nothing is planned yet
+  MapPlan* next = nullptr;        // that of the launch that came after this one's last
   Compute type = Compute::kFloat;
-  Arguments arguments;
   Grid grid;
+  MapKey key;
+  Arguments arguments;
 };
 
 class MapPlans {
  public:
-  // The plan of a launch alike; nullptr if there is none.
-  MapPlan* find(const uhal_op& op) const;
+  // The plan of a launch alike; nullptr if there is none. One that follows the launch before it as it did the last time
+  // is found without a search.
+  MapPlan* find(const uhal_op& op) {
+    MapPlan* const expected = last_ != nullptr ? last_->next : nullptr;
+    if (expected == nullptr || expected->kernel == nullptr || !expected->key.matches(op)) return search(op);
+    last_ = expected;
+    return expected;
+  }
 
   // Where the op's plan is to be kept, in place of another op's; nullptr if it is not worth one.
   MapPlan* make_room(const uhal_op& op);
@@ -59,6 +66,10 @@ class MapPlans {
  private:
   static constexpr size_t kSlots = 128;  // a power of two; each that is used takes some 4 KiB
 
+  MapPlan* search(const uhal_op& op);
+  void note_launch(MapPlan* plan);
+
+  MapPlan* last_ = nullptr;  // launched; plans stay where they are, and become other ops'
   std::array<std::unique_ptr<MapPlan>, kSlots> slots_;
 };
 

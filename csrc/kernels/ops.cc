@@ -114,7 +114,7 @@ uhal_status supports(const DeviceTraits& traits, const uhal_op& op) {
   return find(traits, op, &reason) != nullptr ? UHAL_OK : fail(UHAL_UNIMPLEMENTED, "%s", reason);
 }
 
-uhal_status launch(Queue& queue, const uhal_op& op) {
+__attribute__((hot)) uhal_status launch(Queue& queue, const uhal_op& op) {
   if (MapPlan* plan = queue.map_plans().find(op)) return run_map_plan(queue, *plan, op);
   const char* reason;
   const OpRow* row = find(queue.traits(), op, &reason);

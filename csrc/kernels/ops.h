@@ -42,10 +42,10 @@ void note_implementation(const char* format, Values... values) {
 }
 
 // A refusal with a printf-formatted reason, in thread-local storage until the next one.
-const char* refusal(const char* format, ...) __attribute__((format(printf, 1, 2)));
+const char* refusal(const char* format, ...) __attribute__((cold, format(printf, 1, 2)));
 
 // Reports a failure with a printf-formatted message and returns `status`.
-uhal_status fail(uhal_status status, const char* format, ...) __attribute__((format(printf, 2, 3)));
+uhal_status fail(uhal_status status, const char* format, ...) __attribute__((cold, format(printf, 2, 3)));
 
 // nullptr if the device computes with the dtypes of all operands, else the refusal that names the first it does not.
 const char* refuse_dtypes(const DeviceTraits& traits, const uhal_op& op);

@@ -228,7 +228,7 @@ class Context {
   }
 
  private:
-  [[noreturn]] void fail(uhal_status status) const;
+  [[noreturn]] __attribute__((cold)) void fail(uhal_status status) const;
   uhal_status submit(const uhal_op& op) const;
 
   const void* handle_;

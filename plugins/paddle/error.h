@@ -9,12 +9,12 @@ namespace unihal::paddle {
 
 // Throws what Paddle catches as common::enforce::EnforceNotMet (Python: ValueError, NotImplementedError, ...
 // by status).
-[[noreturn]] void raise(uhal_status status, const std::string& message);
+[[noreturn]] __attribute__((cold)) void raise(uhal_status status, const std::string& message);
 
 // The calling thread's error record as one text, for the Paddle kernel or call `kernel`.
-std::string describe_last_error(const char* kernel);
+__attribute__((cold)) std::string describe_last_error(const char* kernel);
 
 // Throws the calling thread's error record, for the Paddle kernel `kernel`.
-[[noreturn]] void raise_last_error(uhal_status status, const char* kernel);
+[[noreturn]] __attribute__((cold)) void raise_last_error(uhal_status status, const char* kernel);
 
 }  // namespace unihal::paddle

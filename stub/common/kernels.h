@@ -37,9 +37,9 @@ struct Kernel {
 const uhal_host& host();
 
 // A refusal with a printf-formatted reason, in thread-local storage until the next one.
-const char* refusal(const char* format, ...) __attribute__((format(printf, 1, 2)));
+const char* refusal(const char* format, ...) __attribute__((cold, format(printf, 1, 2)));
 
 // Reports a failure with a printf-formatted message and returns `status`.
-uhal_status fail(uhal_status status, const char* format, ...) __attribute__((format(printf, 2, 3)));
+uhal_status fail(uhal_status status, const char* format, ...) __attribute__((cold, format(printf, 2, 3)));
 
 }  // namespace unihal::stub

@@ -267,6 +267,44 @@ TEST_F(MapChainTest, PlansTellDtypesAndKindsApart) {
   }
 }
 
+// A plan is looked for first where the launch before it was followed by it the last time.
+TEST_F(MapChainTest, PlansAreFoundInAnyOrder) {
+  const std::vector<float> x = ramp(64, 1, 1);
+  const uhal_tensor from = upload(x, UHAL_FLOAT32, {16});
+  const uhal_tensor to = upload(std::vector<float>(64), UHAL_FLOAT32, {16});
+  const auto launch = [&](int64_t length, double scale) {
+    uhal_tensor shorter = from;
+    uhal_tensor result = to;
+    shorter.shape[0] = result.shape[0] = length;
+    launch_scale(shorter, result, scale, 0);
+    const std::vector<float> y = download<float>(result, static_cast<size_t>(length));
+    for (size_t i = 0; i < y.size(); ++i) ASSERT_FLOAT_EQ(static_cast<float>(scale) * x[i], y[i]) << length;
+  };
+  const std::vector<int64_t> lengths = {16, 12, 8, 16, 8, 12, 12, 12, 16, 16, 8, 8, 12, 16};
+  for (size_t i = 0; i < lengths.size(); ++i) launch(lengths[i], static_cast<double>(i) - 5);
+  EXPECT_EQ(static_cast<int>(lengths.size()) - 3, queue->planned);
+}
+
+// More shapes than there is room for: plans become other ops'.
+TEST_F(MapChainTest, PlansMakeRoomForOthers) {
+  constexpr int64_t kShapes = 400;
+  const std::vector<float> x = ramp(kShapes, 1, 1);
+  const uhal_tensor from = upload(x, UHAL_FLOAT32, {kShapes});
+  const uhal_tensor to = upload(std::vector<float>(kShapes), UHAL_FLOAT32, {kShapes});
+  for (int turn = 0; turn < 2; ++turn) {
+    for (int64_t length = 1; length <= kShapes; ++length) {
+      uhal_tensor shorter = from;
+      uhal_tensor result = to;
+      shorter.shape[0] = result.shape[0] = length;
+      launch_scale(shorter, result, static_cast<double>(turn + 2), static_cast<double>(length));
+    }
+    const std::vector<float> y = download<float>(to, kShapes);
+    for (size_t i = 0; i < y.size(); ++i) {
+      ASSERT_FLOAT_EQ(static_cast<float>(turn + 2) * x[i] + static_cast<float>(kShapes), y[i]) << i;
+    }
+  }
+}
+
 // y = x * first + second - x, by a program that nobody reads beyond its two steps.
 uhal_map_chain_attributes scale_and_subtract(double first, double second) {
   uhal_map_chain_attributes program = {};

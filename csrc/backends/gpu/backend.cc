@@ -152,7 +152,7 @@ uhal_status supports(uhal_backend_device* device, const uhal_op* op) {
   return guarded([&] { return kernels::supports(Device::from(device)->traits, *op); });
 }
 
-uhal_status launch(uhal_backend_stream* stream, const uhal_op* op) {
+__attribute__((hot)) uhal_status launch(uhal_backend_stream* stream, const uhal_op* op) {
   return guarded([&] { return Stream::from(stream)->launch(*op); });
 }
 

@@ -113,7 +113,7 @@ int open(int device, void** context) {
   return code;
 }
 
-int make_current(int, void* context) { return cuCtxSetCurrent(static_cast<Context>(context)); }
+__attribute__((hot)) int make_current(int, void* context) { return cuCtxSetCurrent(static_cast<Context>(context)); }
 
 int allow_local_memory(Function function, int bytes) {
   return cuFuncSetAttribute != nullptr ? cuFuncSetAttribute(function, kMaxLaunchedLocalMemory, bytes) : kNotSupported;

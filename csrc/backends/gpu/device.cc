@@ -43,7 +43,7 @@ uhal_status Device::open() {
   return UHAL_OK;
 }
 
-uhal_status Device::make_current() const {
+__attribute__((hot)) uhal_status Device::make_current() const {
   const int code = vendor.make_current(number, context_);
   return code == kSuccess ? UHAL_OK : fail_native(code, "%s cannot be used from this thread", name.c_str());
 }

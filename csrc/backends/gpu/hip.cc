@@ -88,7 +88,7 @@ int open(int device, void** context) {
   return hipSetDevice(device);
 }
 
-int make_current(int device, void*) { return hipSetDevice(device); }
+__attribute__((hot)) int make_current(int device, void*) { return hipSetDevice(device); }
 
 int allow_local_memory(Function, int) { return kSuccess; }
 

@@ -68,7 +68,8 @@ uhal_status Stream::submitted(int code, const char* what) const {
   return code == kSuccess ? UHAL_OK : fail_native(code, "%s does not take %s", device_.name.c_str(), what);
 }
 
-uhal_status Stream::launch(const uhal_op& op) {
+// Hot, as what lies between it and the driver: such functions lie beside one another, in few pages.
+__attribute__((hot)) uhal_status Stream::launch(const uhal_op& op) {
   const uhal_status status = device_.make_current();
   return status == UHAL_OK ? kernels::launch(*this, op) : status;
 }
@@ -98,8 +99,8 @@ uhal_status Stream::run(const kernels::KernelSpec& spec, const kernels::Argument
 
 kernels::KnownKernel* Stream::find_known(const kernels::KernelSpec& spec) { return kernels_.find(spec); }
 
-uhal_status Stream::run_known(kernels::KnownKernel& known, const kernels::Arguments& arguments,
-                              const kernels::Grid& grid) {
+__attribute__((hot)) uhal_status Stream::run_known(kernels::KnownKernel& known, const kernels::Arguments& arguments,
+                                                   const kernels::Grid& grid) {
   const Kernel& kernel = static_cast<LoadedKernel&>(known).kernel;
   int64_t groups = grid.groups[0];
   int32_t size = grid.group_size[0];

@@ -13,7 +13,7 @@ uhal_status status_of(cl_int code);
 
 // Reports that an OpenCL function failed, with its code, the code's name, and a printf-formatted text of what was
 // tried; returns status_of(code). `code` is no success.
-uhal_status fail_native(cl_int code, const char* format, ...) __attribute__((format(printf, 2, 3)));
+uhal_status fail_native(cl_int code, const char* format, ...) __attribute__((cold, format(printf, 2, 3)));
 
 // Reports that work failed while the device ran it, as a wait or a query found out: which the driver tells by the same
 // codes as other failures, but with another meaning.

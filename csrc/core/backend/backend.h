@@ -26,8 +26,8 @@ struct Backend {
 };
 
 // Completes the record of a slot that failed: a backend may have forgotten to report.
-uhal_status finish_backend_failure(const Backend& backend, const char* slot, uhal_status status,
-                                   uint64_t serial_before);
+uhal_status finish_backend_failure(const Backend& backend, const char* slot, uhal_status status, uint64_t serial_before)
+    __attribute__((cold));
 
 // Calls a slot of a backend's table: call_backend(backend, "allocate", backend.table.allocate, device, ...).
 template <class Slot, class... Arguments>

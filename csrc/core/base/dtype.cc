@@ -1,26 +1,20 @@
-#include "unihal/tensor.h"
+#include "csrc/core/base/dtype.h"
 
 namespace {
 
-struct DtypeRow {
-  const char* name;
-  size_t bytes;
-};
-
 // In order of the enumerators.
-constexpr DtypeRow kDtypes[] = {
-    {"invalid", 0}, {"bool", 1},    {"int8", 1},      {"int16", 2},       {"int32", 4},         {"int64", 8},
-    {"uint8", 1},   {"uint16", 2},  {"uint32", 4},    {"uint64", 8},      {"float16", 2},       {"bfloat16", 2},
-    {"float32", 4}, {"float64", 8}, {"complex64", 8}, {"complex128", 16}, {"float8_e4m3fn", 1}, {"float8_e5m2", 1},
+constexpr const char* kNames[] = {
+    "invalid", "bool",    "int8",     "int16",   "int32",   "int64",     "uint8",      "uint16",        "uint32",
+    "uint64",  "float16", "bfloat16", "float32", "float64", "complex64", "complex128", "float8_e4m3fn", "float8_e5m2",
 };
-static_assert(sizeof kDtypes / sizeof *kDtypes == UHAL_DTYPE_COUNT, "a row for each dtype");
+static_assert(sizeof kNames / sizeof *kNames == UHAL_DTYPE_COUNT, "a name for each dtype");
 
-const DtypeRow& row(uhal_dtype dtype) {
-  return kDtypes[dtype > UHAL_DTYPE_INVALID && dtype < UHAL_DTYPE_COUNT ? dtype : UHAL_DTYPE_INVALID];
+uhal_dtype known(uhal_dtype dtype) {
+  return dtype > UHAL_DTYPE_INVALID && dtype < UHAL_DTYPE_COUNT ? dtype : UHAL_DTYPE_INVALID;
 }
 
 }  // namespace
 
-size_t uhal_dtype_size(uhal_dtype dtype) { return row(dtype).bytes; }
+size_t uhal_dtype_size(uhal_dtype dtype) { return unihal::core::dtype_bytes(known(dtype)); }
 
-const char* uhal_dtype_name(uhal_dtype dtype) { return row(dtype).name; }
+const char* uhal_dtype_name(uhal_dtype dtype) { return kNames[known(dtype)]; }

@@ -139,11 +139,6 @@ void name_unknown_variables() {
   fputs(unknown_variables(names).c_str(), stderr);
 }
 
-const Environment& environment() {
-  static const Environment* const instance = new Environment(read_environment());
-  return *instance;
-}
-
 uhal_status check_environment() {
   if (environment().complaint.empty()) return UHAL_OK;
   return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "%s", environment().complaint.c_str());

@@ -35,7 +35,10 @@ std::string unknown_variables(const std::vector<std::string>& names);
 Environment read_environment();
 
 // The values in force: those of the first use.
-const Environment& environment();
+inline const Environment& environment() {
+  static const Environment* const instance = new Environment(read_environment());
+  return *instance;
+}
 
 // UHAL_INVALID_ARGUMENT that names each variable with a nonsense value, that value, and what is allowed.
 uhal_status check_environment();

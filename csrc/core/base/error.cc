@@ -97,7 +97,7 @@ void set_error_native(int32_t code, const char* name) {
   store(record.native_name, sizeof record.native_name, name);
 }
 
-uint64_t error_serial() { return records.serial; }
+__attribute__((hot)) uint64_t error_serial() { return records.serial; }
 
 void forget_errors_since(uint64_t serial) {
   if (records.serial == serial) return;

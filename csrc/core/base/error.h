@@ -24,12 +24,12 @@ uhal_status report_error(const char* file, int line, uhal_status status, const c
 void report_native_error(uhal_status status, int32_t native_code, const char* native_name, const char* message);
 
 // Adds to the message of the present record.
-void append_error(const char* format, ...) __attribute__((format(printf, 1, 2)));
+void append_error(const char* format, ...) __attribute__((cold, format(printf, 1, 2)));
 
 // Names the op, the device or the vendor library's own error of the present record.
-void set_error_op(const char* description);
-void set_error_device(const char* label);
-void set_error_native(int32_t code, const char* name);
+void set_error_op(const char* description) __attribute__((cold));
+void set_error_device(const char* label) __attribute__((cold));
+void set_error_native(int32_t code, const char* name) __attribute__((cold));
 
 // Grows with each failure on this thread: tells whether a backend's slot has reported one.
 uint64_t error_serial();

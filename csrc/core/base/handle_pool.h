@@ -107,7 +107,7 @@ class HandlePool {
 
   std::mutex mutex_;
   std::deque<Slot*> unused_;  // the longest unused first: a generation comes back after very long only
-  std::atomic<uint32_t> count_{0};
+  alignas(64) std::atomic<uint32_t> count_{0};  // in a line with the first chunks: what pin() reads
   Slot* chunks_[kMaximum / kChunkSlots] = {};
 };
 

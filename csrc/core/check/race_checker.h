@@ -23,7 +23,7 @@
 
 namespace unihal::core {
 
-inline bool checks_races(const uhal_device& device) { return (device.properties.checks & UHAL_CHECK_RACES) != 0; }
+inline bool checks_races(const uhal_device& device) { return __builtin_expect(device.checks_races, 0); }
 
 // A range of memory that work touches as its `role`, static.
 struct TouchedRange {
@@ -54,7 +54,7 @@ class TrackedWork {
   }
   // While the stream captures, it is noted as a part of the graph instead.
   void submitted() {
-    if (work_ != nullptr) record();
+    if (__builtin_expect(work_ != nullptr, 0)) record();
   }
 
  private:

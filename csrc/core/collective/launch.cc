@@ -78,7 +78,7 @@ class Submission {
     if (next == count_) return launch();
     Batch& batch = batches_[next];
     const bool is_locked = next > 0 && batches_[next - 1].stream == batch.stream;
-    std::unique_lock<std::mutex> lock(batch.stream->submission, std::defer_lock);
+    std::unique_lock<SubmissionLock> lock(batch.stream->submission, std::defer_lock);
     if (!is_locked) lock.lock();
     ProfiledWork profiled(batch.stream, batch.name, batch.bytes());
     const uhal_status status = lock_stream(next + 1);

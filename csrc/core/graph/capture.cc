@@ -54,7 +54,7 @@ uhal_status begin(Stream* stream) {
   static std::atomic<uint64_t> numbers{0};
   capture->device = &device;
   capture->number = numbers.fetch_add(1) + 1;
-  std::lock_guard<std::mutex> lock(stream->submission);
+  std::lock_guard<SubmissionLock> lock(stream->submission);
   UHAL_EXPECT(refuse_in_capture(*stream, "Another capture"));
   UHAL_EXPECT(call_backend(*device.backend, "begin of a capture", capture->table->begin, stream->backend_stream));
   // The scratch memory of captured work is the graph's.
@@ -66,7 +66,7 @@ uhal_status begin(Stream* stream) {
 
 // Ends the capture for good; a failure has no graph.
 uhal_status end(Stream* stream, Graph* graph) {
-  std::lock_guard<std::mutex> lock(stream->submission);
+  std::lock_guard<SubmissionLock> lock(stream->submission);
   if (!stream->is_capturing()) return refuse_without_capture(*stream);
   graph->captured.reset(detach_capture(stream));
   graph->backend_graph = nullptr;

@@ -45,7 +45,7 @@ uhal_status launch(Graph* graph, uhal_stream* handle, Stream* stream) {
         call_backend(backend, "event_create", backend.table.event_create, device.backend_device, &graph->fence));
   }
   TrackedWork tracked(stream, *graph->captured);
-  std::lock_guard<std::mutex> lock(stream->submission);
+  std::lock_guard<SubmissionLock> lock(stream->submission);
   UHAL_EXPECT(refuse_in_capture(*stream, "A launch of a graph"));
   UHAL_EXPECT(follow_last_launch(*graph, handle, stream));
   ProfiledWork profiled(stream, info_of(*graph->captured));

@@ -15,7 +15,13 @@ class Allocator;
 }  // namespace unihal::core
 
 // Never destroyed: equal pointers are equal devices for the life of the process.
-struct uhal_device {
+struct alignas(64) uhal_device {
+  // What every launch reads, in a line of the cache. The slot is the table's.
+  uhal_status (*launch)(uhal_backend_stream* stream, const uhal_op* op) = nullptr;
+  bool checks_races = false;    // properties.checks
+  bool checks_finite = false;   // UNIHAL_CHECK_NAN
+  bool is_of_this_abi = false;  // the backend knows all that this core does
+
   const unihal::core::DeviceTypeRow* type = nullptr;
   unihal::core::Backend* backend = nullptr;
   uhal_backend_device* backend_device = nullptr;

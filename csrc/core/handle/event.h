@@ -23,7 +23,7 @@ using PinnedEvent = Pinned<EventPool>;
 EventPool& event_pool();
 
 // UHAL_INVALID_ARGUMENT about a handle that is not a live event.
-uhal_status refuse_event(const void* handle);
+__attribute__((cold)) uhal_status refuse_event(const void* handle);
 
 // UHAL_FAILED_PRECONDITION if the event's last record was in a capture.
 uhal_status refuse_captured(const Event& event);

@@ -4,11 +4,6 @@
 
 namespace unihal::core {
 
-StreamPool& stream_pool() {
-  static StreamPool* const instance = new StreamPool;
-  return *instance;
-}
-
 uhal_status refuse_stream(const void* handle) {
   if (handle == nullptr) {
     return UHAL_FAIL(UHAL_INVALID_ARGUMENT,

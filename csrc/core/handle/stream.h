@@ -10,6 +10,7 @@
 #include "csrc/core/handle/device.h"
 #include "csrc/core/handle/host_callback.h"
 #include "csrc/core/handle/sticky_error.h"
+#include "csrc/core/handle/submission_lock.h"
 #include "csrc/core/handle/vector_clock.h"
 #include "unihal/backend.h"
 
@@ -25,10 +26,16 @@ struct QueuedMemory {
   virtual ~QueuedMemory() = default;
 };
 
-struct Stream : HandleSlot {
-  std::mutex submission;  // one submitter at a time
+// What every launch touches comes first, in a line of the cache.
+struct alignas(64) Stream : HandleSlot {
+  SubmissionLock submission;  // one submitter at a time
   uhal_device* device = nullptr;
   uhal_backend_stream* backend_stream = nullptr;
+
+  // What is being captured (csrc/core/memory/capture.h), or nullptr. Changed and looked into with `submission` held.
+  std::atomic<Capture*> capture{nullptr};
+  bool is_capturing() const { return capture.load(std::memory_order_relaxed) != nullptr; }
+
   uint64_t number = 0;  // in order of creation
   StickyError sticky;
   VectorClock clock;  // the race check's: what comes before the stream's next work
@@ -40,15 +47,15 @@ struct Stream : HandleSlot {
 
   // Of work that was queued in part before the backend failed: kept until the stream ends. Guarded by `submission`.
   std::vector<std::unique_ptr<QueuedMemory>> abandoned;
-
-  // What is being captured (csrc/core/memory/capture.h), or nullptr. Changed and looked into with `submission` held.
-  std::atomic<Capture*> capture{nullptr};
-  bool is_capturing() const { return capture.load(std::memory_order_relaxed) != nullptr; }
 };
 
 using StreamPool = HandlePool<Stream, 0x5a, uhal_stream*>;
 using PinnedStream = Pinned<StreamPool>;
-StreamPool& stream_pool();
+// Never destroyed: other threads may still use streams while the process ends.
+inline StreamPool& stream_pool() {
+  static StreamPool* const instance = new StreamPool;
+  return *instance;
+}
 
 // UHAL_INVALID_ARGUMENT about a handle that is not a live stream.
 __attribute__((cold)) uhal_status refuse_stream(const void* handle);

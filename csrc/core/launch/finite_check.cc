@@ -67,7 +67,7 @@ uhal_status check_output(Stream* stream, const OpView& op, const uhal_tensor& t,
     copy.reset(static_cast<char*>(malloc(bytes)));
     if (copy == nullptr) throw std::bad_alloc();
     {
-      std::lock_guard<std::mutex> lock(stream->submission);
+      std::lock_guard<SubmissionLock> lock(stream->submission);
       UHAL_EXPECT(call_backend(*device.backend, "copy", device.backend->table.copy, stream->backend_stream,
                                static_cast<void*>(copy.get()), static_cast<const void*>(lowest), bytes,
                                uhal_copy_kind{UHAL_COPY_DEVICE_TO_HOST}));

@@ -242,7 +242,7 @@ class HostRun : public QueuedMemory {
 uhal_status submit(Stream* stream, const OpView& view, const uhal_host_kernels& kernels) {
   auto run = std::make_unique<HostRun>(stream, view, kernels);
   TrackedWork tracked(stream, view);
-  std::lock_guard<std::mutex> lock(stream->submission);
+  std::lock_guard<SubmissionLock> lock(stream->submission);
   ProfiledWork profiled(stream, view, " on the host");
   const uhal_status status = HostRun::submit(std::move(run), stream);
   if (status == UHAL_OK) tracked.submitted();

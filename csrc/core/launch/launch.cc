@@ -1,5 +1,4 @@
 // uhal_launch, uhal_supports and uhal_can_run.
-#include "csrc/core/base/environment.h"
 #include "csrc/core/base/process_state.h"
 #include "csrc/core/check/race_checker.h"
 #include "csrc/core/handle/stream.h"
@@ -24,7 +23,7 @@ __attribute__((cold)) uhal_status describe_failure(const uhal_device& device, co
   return with_device(device, status);
 }
 
-void note_operands(Capture* capture, const uhal_op& op) {
+__attribute__((noinline)) void note_operands(Capture* capture, const uhal_op& op) {
   for (int i = 0; i < op.input_count; ++i) {
     if (op.inputs[i] != nullptr) static_cast<void>(capture->note_use(op.inputs[i]->data));
   }
@@ -45,7 +44,7 @@ __attribute__((cold)) uhal_status refuse_float8(const uhal_device& device, const
 }
 
 // Nor what of a kind that it knows is newer than itself, which it would pass over.
-uhal_status refuse_new_parts(const uhal_device& device, const OpView& view) {
+__attribute__((cold)) uhal_status refuse_new_parts(const uhal_device& device, const OpView& view) {
   const Backend& backend = *device.backend;
   if (backend.table.abi_minor >= UHAL_ABI_MINOR) return UHAL_OK;
   const NewPart part = newest_part(view);
@@ -55,32 +54,40 @@ uhal_status refuse_new_parts(const uhal_device& device, const OpView& view) {
                    UHAL_ABI_MAJOR, part.minor);
 }
 
-uhal_status refuse_unknown(const uhal_device& device, const OpView& view) {
+__attribute__((cold)) uhal_status look_for_unknown(const uhal_device& device, const OpView& view) {
   const uhal_status status = view.has_float8 ? refuse_float8(device, *view.op) : UHAL_OK;
   return status == UHAL_OK ? refuse_new_parts(device, view) : status;
 }
 
-uhal_status submit(Stream* stream, const OpView& view) {
-  const Backend& backend = *stream->device->backend;
-  if (uhal_status refused = refuse_unknown(*stream->device, view); refused != UHAL_OK) return refused;
+// A backend of this ABI knows all but what its device may lack.
+uhal_status refuse_unknown(const uhal_device& device, const OpView& view) {
+  if (__builtin_expect(!view.has_float8 && device.is_of_this_abi, 1)) return UHAL_OK;
+  return look_for_unknown(device, view);
+}
+
+// `serial` is error_serial() of now.
+uhal_status submit(Stream* stream, const OpView& view, uint64_t serial) {
+  const uhal_device& device = *stream->device;
+  if (uhal_status refused = refuse_unknown(device, view); refused != UHAL_OK) return refused;
   uhal_op defaulted;
   const uhal_op* op = view.op;
-  if (op->attributes != view.attributes) {
+  if (__builtin_expect(op->attributes != view.attributes, 0)) {
     // Backends always get the kind's attributes, so that the defaults are written down once.
     defaulted = *op;
     defaulted.attributes = view.attributes;
     op = &defaulted;
   }
   TrackedWork tracked(stream, view);
-  std::lock_guard<std::mutex> lock(stream->submission);
-  if (Capture* capture = stream->capture.load(std::memory_order_relaxed)) note_operands(capture, *op);
+  std::lock_guard<SubmissionLock> lock(stream->submission);
+  if (__builtin_expect(stream->is_capturing(), 0)) note_operands(stream->capture.load(std::memory_order_relaxed), *op);
   ProfiledWork profiled(stream, view);
-  uhal_status status = call_backend(backend, "launch", backend.table.launch, stream->backend_stream, op);
-  if (status == UHAL_OK) {
+  uhal_status status = device.launch(stream->backend_stream, op);
+  if (__builtin_expect(status == UHAL_OK, 1)) {
     tracked.submitted();
-    if (stream->is_capturing()) count_captured(*stream, op_bytes(*op), view.row->flops(view));
+    if (__builtin_expect(stream->is_capturing(), 0)) count_captured(*stream, op_bytes(*op), view.row->flops(view));
   } else {
     profiled.drop();
+    status = finish_backend_failure(*device.backend, "launch", status, serial);
   }
   return status;
 }
@@ -128,7 +135,8 @@ uhal_status uhal_can_run(uhal_device* device, const uhal_op* op, int32_t* on_hos
   });
 }
 
-uhal_status uhal_launch(uhal_stream* handle, const uhal_op* op) {
+// Hot, here and in what it calls: such functions lie beside one another, in few pages.
+__attribute__((hot)) uhal_status uhal_launch(uhal_stream* handle, const uhal_op* op) {
   UHAL_CHECK_PROCESS();
   return guarded([&]() -> uhal_status {
     PinnedStream stream(stream_pool(), handle);
@@ -137,11 +145,11 @@ uhal_status uhal_launch(uhal_stream* handle, const uhal_op* op) {
     uhal_status status = validate_op(stream->device, op, OperandData::kChecked, &view);
     if (status == UHAL_OK) {
       const uint64_t serial = error_serial();
-      status = submit(stream.get(), view);
+      status = submit(stream.get(), view, serial);
       if (status == UHAL_UNIMPLEMENTED) status = run_on_host(stream.get(), view, serial);
     }
     // A host callback could not wait for the outputs.
-    if (status == UHAL_OK && environment().check_nan && !in_host_callback())
+    if (status == UHAL_OK && stream->device->checks_finite && !in_host_callback())
       status = check_outputs_finite(stream.get(), view);
     return status == UHAL_OK ? UHAL_OK : describe_failure(*stream->device, op, status);
   });

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "csrc/core/base/dtype.h"
 #include "csrc/core/check/allocation_log.h"
 #include "csrc/core/check/byte_set.h"
 #include "csrc/core/memory/live_range.h"
@@ -12,11 +13,21 @@ namespace {
 
 constexpr int64_t kLargestView = int64_t{1} << 56;  // bytes; far beyond any device, far below overflow
 
-// Where a view lies in memory. Not initialized: an op has room for many operands, and few.
+// Where a view lies in memory, from its lowest element to the end of its highest; empty for a view without elements.
+// Not as pointers: what the caller says may lie outside all memory. Not initialized: an op has room for many operands,
+// and few.
 struct Extent {
-  int64_t low;    // bytes from `data` to the lowest element, at most 0
-  int64_t bytes;  // from the lowest element to the end of the highest; 0 for a view without elements
+  uintptr_t begin;
+  uintptr_t end;
+
+  int64_t bytes() const { return static_cast<int64_t>(end - begin); }
+  const void* lowest() const { return reinterpret_cast<const void*>(begin); }
 };
+
+Extent extent_of(const uhal_tensor& t, int64_t low, int64_t bytes) {
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(t.data) + static_cast<uintptr_t>(low);
+  return {begin, begin + static_cast<uintptr_t>(bytes)};
+}
 
 // One operand and how to speak of it.
 struct Operand {
@@ -26,7 +37,14 @@ struct Operand {
   bool output;
 };
 
-uhal_status refuse_axis(const Operand& operand, int axis, const char* what) {
+// By its place among the inputs and then the outputs.
+Operand operand_of(const OpView& view, int place) {
+  const int output = place - view.op->input_count;
+  if (output < 0) return {view, view.op->inputs[place], view.row->inputs.names[place], false};
+  return {view, view.op->outputs[output], view.row->outputs.names[output], true};
+}
+
+__attribute__((cold)) uhal_status refuse_axis(const Operand& operand, int axis, const char* what) {
   const uhal_tensor& t = *operand.tensor;
   return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "%s: %s has shape %s and strides %s; along axis %d %s.", operand.op.row->name,
                    operand.name, shape_text(t.rank, t.shape).c_str(), shape_text(t.rank, t.strides).c_str(), axis,
@@ -53,12 +71,14 @@ uhal_status check_fields(const Operand& operand) {
 
 // The elements of a view in which each follows the one before it, as nearly all do; -1 for others, and for what is
 // wrong.
-int64_t dense_count(const uhal_tensor& t) {
+inline int64_t dense_count(const uhal_tensor& t) {
   int64_t count = 1;
-  for (int i = t.rank - 1; i >= 0; --i) {
-    const int64_t length = t.shape[i];
-    if (length == 1) continue;
-    if (length < 1 || t.strides[i] != count || __builtin_mul_overflow(count, length, &count)) return -1;
+  const int64_t* stride = t.strides + t.rank;
+  for (const int64_t* length = t.shape + t.rank; length != t.shape;) {
+    --length;
+    --stride;
+    if (*length == 1) continue;
+    if (*length < 1 || *stride != count || __builtin_mul_overflow(count, *length, &count)) return -1;
   }
   return count;
 }
@@ -84,7 +104,7 @@ uhal_status check_distinct(const Operand& output) {
 uhal_status measure(const Operand& operand, int64_t element_bytes, Extent* extent) {
   const uhal_tensor& t = *operand.tensor;
   if (const int64_t dense = dense_count(t); dense > 0 && dense <= kLargestView / element_bytes) {
-    *extent = {0, dense * element_bytes};
+    *extent = extent_of(t, 0, dense * element_bytes);
     return UHAL_OK;
   }
   int64_t count = 1, low = 0, high = 0;
@@ -109,13 +129,12 @@ uhal_status measure(const Operand& operand, int64_t element_bytes, Extent* exten
       span >= kLargestView / element_bytes) {
     return refuse_axis(operand, t.rank - 1, "the view overflows any memory");
   }
-  extent->low = low * element_bytes;
-  extent->bytes = empty ? 0 : (span + 1) * element_bytes;
+  *extent = extent_of(t, low * element_bytes, empty ? 0 : (span + 1) * element_bytes);
   return operand.output && !empty ? check_distinct(operand) : UHAL_OK;
 }
 
-uhal_status refuse_range(const Operand& operand, const uhal_device& device, RangeCheck check, const void* lowest,
-                         int64_t bytes, const LiveBlock& live) {
+__attribute__((cold)) uhal_status refuse_range(const Operand& operand, const uhal_device& device, RangeCheck check,
+                                               const void* lowest, int64_t bytes, const LiveBlock& live) {
   const char* op = operand.op.row->name;
   const char* name = operand.name;
   switch (check) {
@@ -140,7 +159,7 @@ uhal_status refuse_range(const Operand& operand, const uhal_device& device, Rang
 
 uhal_status check_data(const Operand& operand, uhal_device* device, int64_t element_bytes, const Extent& extent) {
   const uhal_tensor& t = *operand.tensor;
-  if (extent.bytes == 0) return UHAL_OK;
+  if (extent.bytes() == 0) return UHAL_OK;
   if (t.data == nullptr) {
     return UHAL_FAIL(UHAL_INVALID_ARGUMENT,
                      "%s: %s has shape %s but its data is NULL; only views without elements may.", operand.op.row->name,
@@ -151,14 +170,11 @@ uhal_status check_data(const Operand& operand, uhal_device* device, int64_t elem
     return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "%s: the data of %s at %p is not aligned to its dtype %s.",
                      operand.op.row->name, operand.name, t.data, uhal_dtype_name(t.dtype));
   }
-  // Not as a pointer: what the caller says may lie outside all memory.
-  const void* lowest =
-      reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(t.data) + static_cast<uintptr_t>(extent.low));
   LiveBlock live;
-  RangeCheck check = check_range(device, lowest, static_cast<size_t>(extent.bytes), &live);
+  RangeCheck check = check_range(device, extent.lowest(), static_cast<size_t>(extent.bytes()), &live);
   if (check == RangeCheck::kInside) return UHAL_OK;
-  uhal_status status = refuse_range(operand, *device, check, lowest, extent.bytes, live);
-  append_history(*device, lowest);
+  uhal_status status = refuse_range(operand, *device, check, extent.lowest(), extent.bytes(), live);
+  append_history(*device, extent.lowest());
   return status;
 }
 
@@ -177,12 +193,12 @@ bool same_view(const uhal_tensor& a, const uhal_tensor& b) {
 
 // An output and another operand have no byte in common, but where the op may write in place to exactly the view that
 // it reads. Views that merely interleave (two halves of the rows of one matrix) are told apart by a search.
-uhal_status check_overlap(const Operand& output, const Extent& y, const Operand& other, const Extent& x,
-                          bool in_place) {
-  if (x.bytes == 0 || y.bytes == 0) return UHAL_OK;
-  const char* y_low = static_cast<const char*>(output.tensor->data) + y.low;
-  const char* x_low = static_cast<const char*>(other.tensor->data) + x.low;
-  if (y_low + y.bytes <= x_low || x_low + x.bytes <= y_low) return UHAL_OK;
+__attribute__((noinline)) uhal_status check_common_bytes(const OpView& view, int first, const Extent& y, int second,
+                                                         const Extent& x) {
+  if (x.bytes() == 0 || y.bytes() == 0) return UHAL_OK;
+  const Operand output = operand_of(view, first);
+  const Operand other = operand_of(view, second);
+  const bool in_place = !other.output && may_be_in_place(*view.row, first - view.op->input_count, second);
   if (in_place && same_view(*output.tensor, *other.tensor)) return UHAL_OK;
   const Answer overlap = ByteSet(*output.tensor).meets(ByteSet(*other.tensor));
   if (overlap == Answer::kNo) return UHAL_OK;
@@ -190,25 +206,42 @@ uhal_status check_overlap(const Operand& output, const Extent& y, const Operand&
                        : in_place   ? "this op may write in place only to exactly the view that it reads"
                                     : "this op cannot work in place, so give the output memory of its own";
   return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "%s: output %s (%lld bytes at %p) %s %s %s (%lld bytes at %p); %s.",
-                   output.op.row->name, output.name, static_cast<long long>(y.bytes), static_cast<const void*>(y_low),
+                   view.row->name, output.name, static_cast<long long>(y.bytes()), y.lowest(),
                    overlap == Answer::kYes ? "overlaps" : "may overlap (65,536 steps of a search could not tell)",
-                   other.output ? "output" : "input", other.name, static_cast<long long>(x.bytes),
-                   static_cast<const void*>(x_low), advice);
+                   other.output ? "output" : "input", other.name, static_cast<long long>(x.bytes()), x.lowest(),
+                   advice);
 }
 
-uhal_status check_counts(const OpView& view, const char* side, int count, const uhal_tensor* const* operands,
-                         const OperandList& list) {
+inline bool meet(const Extent& a, const Extent& b) { return a.begin < b.end && b.begin < a.end; }
+
+__attribute__((cold)) uhal_status refuse_counts(const OpView& view, const char* side, int count,
+                                                const uhal_tensor* const* operands, const OperandList& list) {
   if (count < 0 || count > list.count || (count > 0 && operands == nullptr)) {
     return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "%s: %d %ss at %p, expected %d to %d.", view.row->name, count, side,
                      static_cast<const void*>(operands), list.required, list.count);
   }
-  for (int i = 0; i < list.required; ++i) {
-    if (!list.optional[i] && (i >= count || operands[i] == nullptr)) {
-      return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "%s: %s %s (number %d) is missing, but it is required.", view.row->name,
-                       side, list.names[i], i);
-    }
+  int missing = 0;
+  while (list.optional[missing] || (missing < count && operands[missing] != nullptr)) ++missing;
+  return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "%s: %s %s (number %d) is missing, but it is required.", view.row->name, side,
+                   list.names[missing], missing);
+}
+
+// Whether as many operands are named as the kind takes, up to the last that it requires. None of them has been looked
+// at.
+inline bool is_count_of(const OperandList& list, int count, const uhal_tensor* const* operands) {
+  return count >= list.required && count <= list.count && (count == 0 || operands != nullptr);
+}
+
+// Of an operand that is NULL, by its place among the inputs and then the outputs.
+uhal_status check_absence(const OpView& view, int place) {
+  const uhal_op& op = *view.op;
+  const int output = place - op.input_count;
+  if (output < 0) {
+    if (view.row->inputs.optional[place]) return UHAL_OK;
+    return refuse_counts(view, "input", op.input_count, op.inputs, view.row->inputs);
   }
-  return UHAL_OK;
+  if (view.row->outputs.optional[output]) return UHAL_OK;
+  return refuse_counts(view, "output", op.output_count, op.outputs, view.row->outputs);
 }
 
 uhal_status check_attributes(OpView* view) {
@@ -253,28 +286,44 @@ bool takes_float8(uhal_op_kind kind) {
 }
 
 // op.h: what computes has no float8.
-uhal_status check_storage(const Operand& operand) {
+__attribute__((cold)) uhal_status check_storage(const Operand& operand) {
   if (takes_float8(operand.op.row->kind)) return UHAL_OK;
   return UHAL_FAIL(UHAL_INVALID_ARGUMENT,
                    "%s: %s has dtype %s, which is for storage (copy, cast, fill, gather, compact); cast it first.",
                    operand.op.row->name, operand.name, uhal_dtype_name(operand.tensor->dtype));
 }
 
-uhal_status check_operand(const Operand& operand, uhal_device* device, OperandData data, OpView* view, Extent* extent) {
+__attribute__((noinline)) uhal_status check_operand(const Operand& operand, uhal_device* device, OperandData data,
+                                                    OpView* view, Extent* extent) {
   if (uhal_status status = check_fields(operand); status != UHAL_OK) return status;
   if (is_float8(operand.tensor->dtype)) {
     view->has_float8 = true;
     if (uhal_status status = check_storage(operand); status != UHAL_OK) return status;
   }
-  int64_t element_bytes = static_cast<int64_t>(uhal_dtype_size(operand.tensor->dtype));
+  int64_t element_bytes = static_cast<int64_t>(dtype_bytes(operand.tensor->dtype));
   if (uhal_status status = measure(operand, element_bytes, extent); status != UHAL_OK) return status;
   if (data == OperandData::kIgnored) return UHAL_OK;
   return check_data(operand, device, element_bytes, *extent);
 }
 
+// Whether an operand is what nearly all are, so that check_operand has nothing to say of it: dense, with elements of a
+// dtype that ops compute with, and, if its data matters, in an allocation that this thread saw lately.
+inline bool is_usual(const uhal_tensor& t, const uhal_device* device, const RecentBlocks* recent, Extent* extent) {
+  static_assert(UHAL_FLOAT8_E4M3FN == UHAL_COMPLEX128 + 1, "dtypes for storage follow those that ops compute with");
+  if (t.struct_size < sizeof t || t.dtype <= UHAL_DTYPE_INVALID || t.dtype > UHAL_COMPLEX128) return false;
+  if (static_cast<uint32_t>(t.rank) > UHAL_MAX_RANK) return false;
+  const int64_t count = dense_count(t);
+  if (count < 1 || count > kLargestView / 16) return false;
+  const int64_t element_bytes = static_cast<int64_t>(dtype_bytes(t.dtype));
+  *extent = extent_of(t, 0, count * element_bytes);
+  if (recent == nullptr) return true;
+  const uintptr_t beyond_alignment = static_cast<uintptr_t>(element_bytes - 1) & 7;  // as check_data has it
+  return (extent->begin & beyond_alignment) == 0 && recent->hold(device, t.data, static_cast<size_t>(extent->bytes()));
+}
+
 }  // namespace
 
-uhal_status validate_op(uhal_device* device, const uhal_op* op, OperandData data, OpView* view) {
+__attribute__((hot)) uhal_status validate_op(uhal_device* device, const uhal_op* op, OperandData data, OpView* view) {
   if (op == nullptr || op->struct_size < sizeof(uhal_op)) {
     return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "The op is %s; pass one with struct_size = sizeof(uhal_op), %zu.",
                      op == nullptr ? "NULL" : "too short", sizeof(uhal_op));
@@ -285,29 +334,32 @@ uhal_status validate_op(uhal_device* device, const uhal_op* op, OperandData data
   }
   view->op = op;
   view->row = row;
-  UHAL_EXPECT(check_counts(*view, "input", op->input_count, op->inputs, row->inputs));
-  UHAL_EXPECT(check_counts(*view, "output", op->output_count, op->outputs, row->outputs));
+  if (!is_count_of(row->inputs, op->input_count, op->inputs)) {
+    return refuse_counts(*view, "input", op->input_count, op->inputs, row->inputs);
+  }
+  if (!is_count_of(row->outputs, op->output_count, op->outputs)) {
+    return refuse_counts(*view, "output", op->output_count, op->outputs, row->outputs);
+  }
   UHAL_EXPECT(check_attributes(view));
 
-  Extent inputs[kMaxOperands];
-  for (int i = 0; i < op->input_count; ++i) {
-    if (op->inputs[i] == nullptr) continue;
-    UHAL_EXPECT(check_operand({*view, op->inputs[i], row->inputs.names[i], false}, device, data, view, &inputs[i]));
-  }
-  Extent outputs[kMaxOperands];
-  for (int i = 0; i < op->output_count; ++i) {
-    if (op->outputs[i] == nullptr) continue;
-    Operand output = {*view, op->outputs[i], row->outputs.names[i], true};
-    UHAL_EXPECT(check_operand(output, device, data, view, &outputs[i]));
-    for (int k = 0; data == OperandData::kChecked && k < op->input_count; ++k) {
-      if (op->inputs[k] == nullptr) continue;
-      Operand input = {*view, op->inputs[k], row->inputs.names[k], false};
-      UHAL_EXPECT(check_overlap(output, outputs[i], input, inputs[k], may_be_in_place(*row, i, k)));
+  const RecentBlocks* const recent = data == OperandData::kChecked ? &RecentBlocks::of_thread() : nullptr;
+  const int inputs = op->input_count;
+  const int count = inputs + op->output_count;
+  Extent extents[2 * kMaxOperands];  // inputs, then outputs
+  for (int i = 0; i < count; ++i) {
+    const uhal_tensor* const tensor = i < inputs ? op->inputs[i] : op->outputs[i - inputs];
+    if (tensor == nullptr) {
+      extents[i] = {0, 0};
+      UHAL_EXPECT(check_absence(*view, i));
+      continue;
     }
-    for (int k = 0; data == OperandData::kChecked && k < i; ++k) {
-      if (op->outputs[k] == nullptr) continue;
-      Operand earlier = {*view, op->outputs[k], row->outputs.names[k], true};
-      UHAL_EXPECT(check_overlap(output, outputs[i], earlier, outputs[k], false));
+    if (__builtin_expect(is_usual(*tensor, device, recent, &extents[i]), 1)) continue;
+    UHAL_EXPECT(check_operand(operand_of(*view, i), device, data, view, &extents[i]));
+  }
+  for (int i = inputs; recent != nullptr && i < count; ++i) {
+    for (int k = 0; k < i; ++k) {
+      if (__builtin_expect(!meet(extents[i], extents[k]), 1)) continue;
+      UHAL_EXPECT(check_common_bytes(*view, i, extents[i], k, extents[k]));
     }
   }
   return row->check(*view);

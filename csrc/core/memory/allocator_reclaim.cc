@@ -37,7 +37,7 @@ void Allocator::reclaim_stream(uhal_stream* handle, bool wait) {
     return;
   }
   // Whoever submits now need not be waited for: the blocks can be had another time.
-  std::unique_lock<std::mutex> submission(stream->submission, std::try_to_lock);
+  std::unique_lock<SubmissionLock> submission(stream->submission, std::try_to_lock);
   if (!submission.owns_lock() || stream->is_capturing()) return;
   std::lock_guard<std::mutex> lock(mutex_);
   StreamBlocks* blocks = blocks_of(stream.get());

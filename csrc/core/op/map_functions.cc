@@ -25,7 +25,11 @@ struct ComplexForms {
 };
 constexpr ComplexForms kComplexForms;
 
-const uhal_map_function_info kMapFunctions[] = {
+}  // namespace
+
+namespace unihal::core {
+
+const uhal_map_function_info map_function_rows[] = {
 #define UHAL_MAP1(name, domain, flops, expression) \
   {sizeof(uhal_map_function_info), #name, 1, 1, domain, flops, #expression, kComplexForms.of[uhal_map_##name]},
 #define UHAL_MAP2(name, domain, flops, expression) \
@@ -41,13 +45,8 @@ const uhal_map_function_info kMapFunctions[] = {
 #undef UHAL_UPDATE
 };
 
-static_assert(sizeof kMapFunctions / sizeof *kMapFunctions == uhal_map_function_limit, "a row for each function");
-
-}  // namespace
-
-namespace unihal::core {
-
-const uhal_map_function_info& map_function_row(uhal_map_function function) { return kMapFunctions[function]; }
+static_assert(sizeof map_function_rows / sizeof *map_function_rows == uhal_map_function_limit,
+              "a row for each function");
 
 }  // namespace unihal::core
 
@@ -58,12 +57,12 @@ uhal_status uhal_map_function_get(uhal_map_function function, uhal_map_function_
     return UHAL_FAIL(UHAL_OUT_OF_RANGE, "There is no map function number %d; they go from 0 to %d.", function,
                      uhal_map_function_limit - 1);
   }
-  return unihal::core::copy_out(kMapFunctions[function], info, "info");
+  return unihal::core::copy_out(unihal::core::map_function_rows[function], info, "info");
 }
 
 uhal_map_function uhal_map_function_find(const char* name) {
   for (uhal_map_function i = 0; name != nullptr && i < uhal_map_function_limit; ++i) {
-    if (strcmp(kMapFunctions[i].name, name) == 0) return i;
+    if (strcmp(unihal::core::map_function_rows[i].name, name) == 0) return i;
   }
   return -1;
 }

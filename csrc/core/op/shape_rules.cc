@@ -1,7 +1,5 @@
 #include "csrc/core/op/shape_rules.h"
 
-#include <cstring>
-
 namespace unihal::core {
 
 std::string shape_text(int rank, const int64_t* dims) {
@@ -16,16 +14,6 @@ int64_t element_count(const uhal_tensor& tensor) {
   return count;
 }
 
-bool same_shape(const uhal_tensor& tensor, const Shape& shape) {
-  return tensor.rank == shape.rank && memcmp(tensor.shape, shape.dims, sizeof(int64_t) * shape.rank) == 0;
-}
-
-bool is_floating(uhal_dtype dtype) { return dtype >= UHAL_FLOAT16 && dtype <= UHAL_FLOAT64; }
-
-bool is_complex(uhal_dtype dtype) { return dtype == UHAL_COMPLEX64 || dtype == UHAL_COMPLEX128; }
-
-bool is_index(uhal_dtype dtype) { return dtype == UHAL_INT32 || dtype == UHAL_INT64; }
-
 const char* operand_name(const OpView& op, const uhal_tensor* operand) {
   for (int i = 0; i < op.op->output_count; ++i) {
     if (op.op->outputs[i] == operand) return op.row->outputs.names[i];
@@ -36,73 +24,54 @@ const char* operand_name(const OpView& op, const uhal_tensor* operand) {
   return "operand";
 }
 
-uhal_status expect_shape(const OpView& op, const uhal_tensor* operand, const Shape& shape, const char* meaning) {
-  if (operand == nullptr || same_shape(*operand, shape)) return UHAL_OK;
+uhal_status refuse_shape(const OpView& op, const uhal_tensor& operand, const Shape& shape, const char* meaning) {
   return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "%s: %s has shape %s, expected %s: %s.", op.row->name,
-                   operand_name(op, operand), shape_text(operand->rank, operand->shape).c_str(),
+                   operand_name(op, &operand), shape_text(operand.rank, operand.shape).c_str(),
                    shape_text(shape.rank, shape.dims).c_str(), meaning);
 }
 
-uhal_status expect_same_shape(const OpView& op, const uhal_tensor* operand, const uhal_tensor* as) {
-  if (operand == nullptr || as == nullptr) return UHAL_OK;
-  if (operand->rank == as->rank && memcmp(operand->shape, as->shape, sizeof(int64_t) * as->rank) == 0) return UHAL_OK;
-  std::string meaning = "the shape of " + std::string(operand_name(op, as));
-  return expect_shape(op, operand, Shape(*as), meaning.c_str());
+uhal_status refuse_other_shape(const OpView& op, const uhal_tensor& operand, const uhal_tensor& as) {
+  std::string meaning = "the shape of " + std::string(operand_name(op, &as));
+  return refuse_shape(op, operand, Shape(as), meaning.c_str());
 }
 
-uhal_status expect_rank(const OpView& op, const uhal_tensor* operand, int minimum, int maximum, const char* meaning) {
-  if (operand == nullptr || (operand->rank >= minimum && operand->rank <= maximum)) return UHAL_OK;
+uhal_status refuse_rank(const OpView& op, const uhal_tensor& operand, int minimum, int maximum, const char* meaning) {
   return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "%s: %s has rank %d (shape %s), expected %d to %d: %s.", op.row->name,
-                   operand_name(op, operand), operand->rank, shape_text(operand->rank, operand->shape).c_str(), minimum,
+                   operand_name(op, &operand), operand.rank, shape_text(operand.rank, operand.shape).c_str(), minimum,
                    maximum, meaning);
 }
 
-uhal_status expect_broadcast(const OpView& op, const uhal_tensor* operand, const Shape& to) {
-  if (operand == nullptr) return UHAL_OK;
-  bool fits = operand->rank <= to.rank;
-  for (int i = 1; fits && i <= operand->rank; ++i) {
-    int64_t dim = operand->shape[operand->rank - i];
-    fits = dim == 1 || dim == to.dims[to.rank - i];
-  }
-  if (fits) return UHAL_OK;
+uhal_status refuse_broadcast(const OpView& op, const uhal_tensor& operand, int rank, const int64_t* dims) {
   return UHAL_FAIL(
       UHAL_INVALID_ARGUMENT,
       "%s: %s has shape %s, which does not broadcast to %s; axes are aligned at the right and must be equal "
       "or 1.",
-      op.row->name, operand_name(op, operand), shape_text(operand->rank, operand->shape).c_str(),
-      shape_text(to.rank, to.dims).c_str());
+      op.row->name, operand_name(op, &operand), shape_text(operand.rank, operand.shape).c_str(),
+      shape_text(rank, dims).c_str());
 }
 
-uhal_status expect_dtype(const OpView& op, const uhal_tensor* operand, bool allowed, const char* meaning) {
-  if (operand == nullptr || allowed) return UHAL_OK;
-  return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "%s: %s has dtype %s, expected %s.", op.row->name, operand_name(op, operand),
-                   uhal_dtype_name(operand->dtype), meaning);
+uhal_status refuse_dtype(const OpView& op, const uhal_tensor& operand, const char* meaning) {
+  return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "%s: %s has dtype %s, expected %s.", op.row->name, operand_name(op, &operand),
+                   uhal_dtype_name(operand.dtype), meaning);
 }
 
-uhal_status expect_same_dtype(const OpView& op, const uhal_tensor* operand, const uhal_tensor* as) {
-  if (operand == nullptr || as == nullptr || operand->dtype == as->dtype) return UHAL_OK;
+uhal_status refuse_other_dtype(const OpView& op, const uhal_tensor& operand, const uhal_tensor& as) {
   return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "%s: %s has dtype %s, expected %s, the dtype of %s.", op.row->name,
-                   operand_name(op, operand), uhal_dtype_name(operand->dtype), uhal_dtype_name(as->dtype),
-                   operand_name(op, as));
+                   operand_name(op, &operand), uhal_dtype_name(operand.dtype), uhal_dtype_name(as.dtype),
+                   operand_name(op, &as));
 }
 
-uhal_status expect_present(const OpView& op, const uhal_tensor* operand, const char* name, const char* when) {
-  if (operand != nullptr) return UHAL_OK;
+uhal_status refuse_absence(const OpView& op, const char* name, const char* when) {
   return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "%s: %s is NULL, but is required %s.", op.row->name, name, when);
 }
 
-uhal_status expect_attribute(const OpView& op, const char* name, int64_t value, int64_t minimum, int64_t maximum) {
-  if (value >= minimum && value <= maximum) return UHAL_OK;
+uhal_status refuse_attribute(const OpView& op, const char* name, int64_t value, int64_t minimum, int64_t maximum) {
   if (maximum == INT64_MAX) {
     return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "%s: the attribute %s is %lld, expected at least %lld.", op.row->name, name,
                      static_cast<long long>(value), static_cast<long long>(minimum));
   }
   return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "%s: the attribute %s is %lld, expected %lld to %lld.", op.row->name, name,
                    static_cast<long long>(value), static_cast<long long>(minimum), static_cast<long long>(maximum));
-}
-
-uhal_status expect_math_mode(const OpView& op, uhal_math_mode math_mode) {
-  return expect_attribute(op, "math_mode", math_mode, UHAL_MATH_STRICT, UHAL_MATH_ALLOW_TF32);
 }
 
 uhal_status resolve_axis(const OpView& op, int32_t attribute, int rank, bool minus_one_is_last, int* axis) {

@@ -11,47 +11,50 @@ uhal_status check_fill(const OpView&) { return UHAL_OK; }
 
 // -- map --------------------------------------------------------------------------------------------
 
-const uhal_map_function_info& map_function_of(const OpView& op) {
-  return map_function_row(op.attributes_as<uhal_map_attributes>().function);
-}
-
 namespace {
+
+__attribute__((cold)) uhal_status refuse_complex(const OpView& op, const uhal_tensor& operand,
+                                                 const uhal_map_function_info& function) {
+  return UHAL_FAIL(UHAL_INVALID_ARGUMENT,
+                   "map: %s has dtype %s, but function %s is not defined on complex numbers; expected a real dtype.",
+                   operand_name(op, &operand), uhal_dtype_name(operand.dtype), function.name);
+}
 
 uhal_status expect_complex_form(const OpView& op, const uhal_tensor* operand, const uhal_map_function_info& function) {
   if (!is_complex(operand->dtype) || function.complex_expression != nullptr) return UHAL_OK;
-  return UHAL_FAIL(UHAL_INVALID_ARGUMENT,
-                   "map: %s has dtype %s, but function %s is not defined on complex numbers; expected a real dtype.",
-                   operand_name(op, operand), uhal_dtype_name(operand->dtype), function.name);
+  return refuse_complex(op, *operand, function);
 }
 
-uhal_status refuse_map_operands(const OpView& op, const uhal_map_function_info& function) {
+__attribute__((cold)) uhal_status refuse_map_operands(const OpView& op, const uhal_map_function_info& function) {
   return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "map: function %s takes %d inputs and %d outputs, but got %d and %d.",
                    function.name, function.input_count, function.output_count, op.op->input_count, op.op->output_count);
 }
 
 }  // namespace
 
-uhal_status check_map(const OpView& op) {
+__attribute__((hot)) uhal_status check_map(const OpView& op) {
   const auto& attributes = op.attributes_as<uhal_map_attributes>();
   UHAL_EXPECT(expect_attribute(op, "function", attributes.function, 0, uhal_map_function_limit - 1));
   const uhal_map_function_info& function = map_function_of(op);
   if (op.op->input_count != function.input_count || op.op->output_count != function.output_count) {
     return refuse_map_operands(op, function);
   }
-  const uhal_tensor* first = op.output(0);
-  for (int i = 0; i < function.output_count; ++i) {
-    const uhal_tensor* y = op.output(i);
+  const uhal_tensor* const* const outputs = op.op->outputs;
+  const uhal_tensor* const* const inputs = op.op->inputs;
+  const int output_count = function.output_count;
+  const int input_count = function.input_count;
+  const uhal_tensor* first = outputs[0];
+  for (int i = 0; i < output_count; ++i) {
+    const uhal_tensor* y = outputs[i];
     if (y == nullptr) return refuse_map_operands(op, function);
     UHAL_EXPECT(expect_complex_form(op, y, function));
     if (i > 0) UHAL_EXPECT(expect_same_shape(op, y, first));
   }
-  for (int i = 0; i < function.input_count; ++i) {
-    const uhal_tensor* x = op.input(i);
+  for (int i = 0; i < input_count; ++i) {
+    const uhal_tensor* x = inputs[i];
     if (x == nullptr) return refuse_map_operands(op, function);
     UHAL_EXPECT(expect_complex_form(op, x, function));
-    bool same = x->rank == first->rank;
-    for (int d = 0; same && d < x->rank; ++d) same = x->shape[d] == first->shape[d];
-    if (!same) UHAL_EXPECT(expect_broadcast(op, x, Shape(*first)));
+    UHAL_EXPECT(expect_broadcast(op, x, *first));
   }
   return UHAL_OK;
 }
@@ -86,7 +89,7 @@ uhal_status expect_step(const OpView& op, int step, int values, const uhal_tenso
 
 }  // namespace
 
-uhal_status check_map_chain(const OpView& op) {
+__attribute__((hot)) uhal_status check_map_chain(const OpView& op) {
   const auto& attributes = op.attributes_as<uhal_map_chain_attributes>();
   UHAL_EXPECT(expect_attribute(op, "step_count", attributes.step_count, 1, UHAL_MAP_CHAIN_MAX_STEPS));
   const uhal_tensor* first = op.output(0);
@@ -103,7 +106,7 @@ uhal_status check_map_chain(const OpView& op) {
     if (x == nullptr)
       return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "map_chain: input %d of %d is absent.", i, op.op->input_count);
     if (is_complex(x->dtype)) complex = x;
-    UHAL_EXPECT(expect_broadcast(op, x, Shape(*first)));
+    UHAL_EXPECT(expect_broadcast(op, x, *first));
   }
   int values = op.op->input_count;
   for (int step = 0; step < attributes.step_count; ++step) {
@@ -122,10 +125,10 @@ uhal_status check_map_chain(const OpView& op) {
 
 uhal_status check_copy(const OpView& op) {
   UHAL_EXPECT(expect_same_dtype(op, op.output(0), op.input(0)));
-  return expect_broadcast(op, op.input(0), Shape(*op.output(0)));
+  return expect_broadcast(op, op.input(0), *op.output(0));
 }
 
-uhal_status check_cast(const OpView& op) { return expect_broadcast(op, op.input(0), Shape(*op.output(0))); }
+uhal_status check_cast(const OpView& op) { return expect_broadcast(op, op.input(0), *op.output(0)); }
 
 uhal_status check_iota(const OpView& op) {
   const uhal_tensor* y = op.output(0);

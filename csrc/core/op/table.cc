@@ -112,33 +112,26 @@ OperandList parse_operands(const std::string& text) {
   return list;
 }
 
-// All kinds by number, parsed once.
-struct Rows {
-  OpRow rows[UHAL_OP_KIND_LIMIT] = {};
-  Rows() {
-    for (const RowText& text : kRows) {
-      rows[text.kind] = {text.kind,
-                         text.name,
-                         parse_operands(text.inputs),
-                         parse_operands(text.outputs),
-                         text.attributes,
-                         text.attributes_size,
-                         text.first_attributes_size,
-                         text.grown_minor,
-                         text.attributes_required,
-                         text.in_place,
-                         text.check,
-                         text.flops};
-    }
-  }
-};
-
 }  // namespace
 
-const OpRow* find_op_row(uhal_op_kind kind) {
-  static const Rows* const table = new Rows;
-  if (kind <= UHAL_OP_INVALID || kind >= UHAL_OP_KIND_LIMIT || table->rows[kind].name == nullptr) return nullptr;
-  return &table->rows[kind];
+const OpRow* parse_op_rows() {
+  auto* const rows = new OpRow[UHAL_OP_KIND_LIMIT]();
+  for (const RowText& text : kRows) {
+    OpRow& row = rows[text.kind];
+    row.name = text.name;
+    row.kind = text.kind;
+    row.in_place = text.in_place;
+    row.check = text.check;
+    row.default_attributes = text.attributes;
+    row.attributes_size = text.attributes_size;
+    row.inputs = parse_operands(text.inputs);
+    row.outputs = parse_operands(text.outputs);
+    row.first_attributes_size = text.first_attributes_size;
+    row.grown_minor = text.grown_minor;
+    row.attributes_required = text.attributes_required;
+    row.flops = text.flops;
+  }
+  return rows;
 }
 
 }  // namespace unihal::core

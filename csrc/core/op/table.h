@@ -43,19 +43,20 @@ struct OperandList {
   const char* names[kMaxOperands] = {};  // for messages
 };
 
-struct OpRow {
-  uhal_op_kind kind;
+// What every launch reads comes first.
+struct alignas(64) OpRow {
   const char* name;
-  OperandList inputs;
-  OperandList outputs;
-  const void* default_attributes;  // nullptr: the kind has none
-  size_t attributes_size;
-  size_t first_attributes_size;  // before the struct grew
-  uint32_t grown_minor;          // of the ABI, with which it grew; 0: it has not
-  bool attributes_required;
+  uhal_op_kind kind;
   uint32_t in_place;                       // see may_be_in_place()
   uhal_status (*check)(const OpView& op);  // shapes, dtypes and attributes; operands are sound views
-  uint64_t (*flops)(const OpView& op);     // the textbook count
+  const void* default_attributes;          // nullptr: the kind has none
+  size_t attributes_size;
+  bool attributes_required;
+  OperandList inputs;
+  OperandList outputs;
+  size_t first_attributes_size;         // before the struct grew
+  uint32_t grown_minor;                 // of the ABI, with which it grew; 0: it has not
+  uint64_t (*flops)(const OpView& op);  // the textbook count
 };
 
 // In OpRow::in_place, bit i: any output may be the same view as input i; bit kOwnPlaceShift + i: output i may.
@@ -64,13 +65,27 @@ inline bool may_be_in_place(const OpRow& row, int output, int input) {
   return (row.in_place >> input & 1) != 0 || (output == input && (row.in_place >> (kOwnPlaceShift + input) & 1) != 0);
 }
 
-// The row of a kind, or nullptr.
-const OpRow* find_op_row(uhal_op_kind kind);
+// The rows of all kinds, by number; without a name where there is no such kind. Parsed once, and called once.
+const OpRow* parse_op_rows();
 
-// The map function of a checked map op.
-const uhal_map_function_info& map_function_of(const OpView& op);
+// The row of a kind, or nullptr.
+inline const OpRow* find_op_row(uhal_op_kind kind) {
+  static const OpRow* const rows = parse_op_rows();
+  if (kind <= UHAL_OP_INVALID || kind >= UHAL_OP_KIND_LIMIT || rows[kind].name == nullptr) return nullptr;
+  return &rows[kind];
+}
+
+// By number.
+extern const uhal_map_function_info map_function_rows[];
 
 // The info of a function number in range.
-const uhal_map_function_info& map_function_row(uhal_map_function function);
+inline const uhal_map_function_info& map_function_row(uhal_map_function function) {
+  return map_function_rows[function];
+}
+
+// The map function of a checked map op.
+inline const uhal_map_function_info& map_function_of(const OpView& op) {
+  return map_function_row(op.attributes_as<uhal_map_attributes>().function);
+}
 
 }  // namespace unihal::core

@@ -49,7 +49,7 @@ class ProfiledWork {
     if (is_recorded(*stream)) begin(stream, op, where);
   }
   ~ProfiledWork() {
-    if (work_ != nullptr) end();
+    if (__builtin_expect(work_ != nullptr, 0)) end();
   }
   ProfiledWork(const ProfiledWork&) = delete;
   ProfiledWork& operator=(const ProfiledWork&) = delete;
@@ -63,7 +63,7 @@ class ProfiledWork {
 
  private:
   static bool is_recorded(const Stream& stream) {
-    return profiling.load(std::memory_order_relaxed) && !stream.is_capturing();
+    return __builtin_expect(profiling.load(std::memory_order_relaxed), 0) && !stream.is_capturing();
   }
   void begin(Stream* stream, const char* name, uint64_t bytes);
   void begin(Stream* stream, const uhal_graph_info& graph);

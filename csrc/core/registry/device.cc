@@ -67,6 +67,10 @@ uhal_status open_device(const DeviceTypeRow* type, Backend* backend, int32_t ord
   complete_strings(&properties);
   if (environment().check_races) properties.checks |= UHAL_CHECK_RACES;
   if (environment().check_memory) properties.checks |= UHAL_CHECK_MEMORY;
+  device->checks_races = (properties.checks & UHAL_CHECK_RACES) != 0;
+  device->checks_finite = environment().check_nan;
+  device->is_of_this_abi = backend->table.abi_minor >= UHAL_ABI_MINOR;
+  device->launch = backend->table.launch;
   for (uhal_memory_kind kind = 0; kind < UHAL_MEMORY_KIND_COUNT; ++kind) {
     device->allocators[kind] = new Allocator(device.get(), kind);
   }

@@ -53,7 +53,7 @@ uhal_status refuse_free(uhal_device* device, const void* pointer) {
 // Memory for a capturing stream is the graph's.
 uhal_status allocate(Allocator* allocator, uhal_memory_kind kind, Stream* stream, size_t bytes, void** pointer) {
   if (stream != nullptr && stream->is_capturing()) {
-    std::lock_guard<std::mutex> lock(stream->submission);
+    std::lock_guard<SubmissionLock> lock(stream->submission);
     if (Capture* capture = stream->capture.load()) {
       return allocator->allocate(stream, bytes, Allocator::Wait::kNever, pointer, &capture->blocks[kind]);
     }
@@ -64,7 +64,7 @@ uhal_status allocate(Allocator* allocator, uhal_memory_kind kind, Stream* stream
 
 bool free(Allocator* allocator, uhal_memory_kind kind, Stream* stream, void* pointer) {
   if (stream != nullptr && stream->is_capturing()) {
-    std::lock_guard<std::mutex> lock(stream->submission);
+    std::lock_guard<SubmissionLock> lock(stream->submission);
     if (Capture* capture = stream->capture.load()) return allocator->free(stream, pointer, &capture->blocks[kind]);
   }
   return allocator->free(stream, pointer);

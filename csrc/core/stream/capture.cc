@@ -20,7 +20,7 @@ uhal_status drop_capture(Stream* stream) {
   std::unique_ptr<Capture> capture;
   uhal_status status = UHAL_OK;
   {
-    std::lock_guard<std::mutex> lock(stream->submission);
+    std::lock_guard<SubmissionLock> lock(stream->submission);
     if (!stream->is_capturing()) return UHAL_OK;
     capture.reset(detach_capture(stream));
     status = call_backend(*device.backend, "cancel of a capture", capture->table->cancel, stream->backend_stream);

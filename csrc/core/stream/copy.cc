@@ -57,7 +57,7 @@ uhal_status submit_copy(Stream* stream, void* destination, const void* source, s
   uhal_device& device = *stream->device;
   TrackedWork tracked(stream, kCopyNames[kind], destination, source, bytes);
   const uint64_t touched = bytes * (kind == UHAL_COPY_DEVICE_TO_DEVICE ? 2 : 1);
-  std::lock_guard<std::mutex> lock(stream->submission);
+  std::lock_guard<SubmissionLock> lock(stream->submission);
   UHAL_EXPECT(note_captured_range(*stream, destination, kind == UHAL_COPY_DEVICE_TO_HOST));
   UHAL_EXPECT(note_captured_range(*stream, source, kind == UHAL_COPY_HOST_TO_DEVICE));
   ProfiledWork profiled(stream, kCopyNames[kind], touched);
@@ -80,7 +80,7 @@ uhal_status submit_peer_copy(const uhal_peer_copy& table, Stream* stream, uhal_d
                              void* destination, uhal_device& source_device, const void* source, size_t bytes) {
   uhal_device& device = *stream->device;
   // The race checker follows one device's memory; both ends were waited for.
-  std::lock_guard<std::mutex> lock(stream->submission);
+  std::lock_guard<SubmissionLock> lock(stream->submission);
   ProfiledWork profiled(stream, "copy.between_devices", bytes * 2);
   const uhal_status status =
       call_backend(*device.backend, "peer_copy", table.copy, stream->backend_stream, destination_device.backend_device,
@@ -212,7 +212,7 @@ uhal_status uhal_memory_fill(uhal_stream* handle, void* destination, const void*
     uhal_status status = check_device_range(&device, destination, bytes, "fill", "destination");
     if (status != UHAL_OK) return status;
     TrackedWork tracked(stream.get(), "fill", destination, nullptr, bytes);
-    std::lock_guard<std::mutex> lock(stream->submission);
+    std::lock_guard<SubmissionLock> lock(stream->submission);
     UHAL_EXPECT(note_captured_range(*stream, destination, false));
     ProfiledWork profiled(stream.get(), "fill", bytes);
     status = call_backend(*device.backend, "fill", device.backend->table.fill, stream->backend_stream, destination,

@@ -97,7 +97,7 @@ uhal_status uhal_event_record(uhal_event* event_handle, uhal_stream* stream_hand
                        "device.",
                        event->device->label.c_str(), device.label.c_str());
     }
-    std::lock_guard<std::mutex> lock(stream->submission);
+    std::lock_guard<SubmissionLock> lock(stream->submission);
     if (const Capture* capture = stream->capture.load()) {
       event->captured.store(capture->number);
       return UHAL_OK;

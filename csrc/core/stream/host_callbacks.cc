@@ -43,7 +43,7 @@ uhal_status submit_host_callback(Stream* stream, uhal_host_function function, vo
   Submitting own = {callback};
   uhal_status status;
   {
-    std::lock_guard<std::mutex> lock(stream->submission);
+    std::lock_guard<SubmissionLock> lock(stream->submission);
     note_callback_submission(*stream, &callback->clock);
     submitting = &own;
     status = call_backend(*device.backend, "host_callback", device.backend->table.host_callback, stream->backend_stream,

@@ -167,7 +167,7 @@ uhal_status uhal_stream_wait_event(uhal_stream* handle, uhal_event* event_handle
       // Devices do not wait for each other's events on all backends; the host can always.
       if (event->device->backend_device != device.backend_device) return wait_for(event.get());
     }
-    std::lock_guard<std::mutex> lock(stream->submission);
+    std::lock_guard<SubmissionLock> lock(stream->submission);
     if (const Capture* capture = stream->capture.load()) return wait_in_capture(*capture, *stream, *event);
     uhal_status status = call_backend(*device.backend, "stream_wait_event", device.backend->table.stream_wait_event,
                                       stream->backend_stream, event->backend_event);

@@ -119,12 +119,12 @@ class WideIntegers : public View {
 void require_same_dtype(const Context& context, const View& a, const View& b);
 
 // Refuses an argument, with the class of error that Paddle's checks of arguments have.
-[[noreturn]] void invalid(const Context& context, const std::string& message);
+[[noreturn]] __attribute__((cold)) void invalid(const Context& context, const std::string& message);
 
 // Copies the host's bytes, as many as y has; they are kept until the stream has passed the copy.
 void upload(const Context& context, std::vector<char> bytes, const View& y);
 
 // Refuses what a kernel does not do. `what` completes "... is not supported".
-[[noreturn]] void unsupported(const Context& context, const std::string& what);
+[[noreturn]] __attribute__((cold)) void unsupported(const Context& context, const std::string& what);
 
 }  // namespace unihal::paddle
