@@ -48,13 +48,14 @@ constexpr ReduceStep kSteps[] = {
 
 ComputeType choose_type(uhal_reduction reduction, uhal_dtype x, uhal_dtype y) {
   if (x == UHAL_FLOAT64 || y == UHAL_FLOAT64) return kDouble;
-  if (is_floating(x) || is_floating(y)) return kFloat;
+  if (is_floating(x)) return narrow_type_of(x);
+  if (is_floating(y)) return kFloat;
   if (reduction == UHAL_REDUCE_LOG_SUM_EXP) return kDouble;
   return x == UHAL_UINT64 ? kUint64 : kInt64;
 }
 
 // The accumulators' type, as ReduceRun has it; a double holds an int64's bits no better than the other way around.
-ComputeType accumulator_type(ComputeType type) { return type == kFloat ? kDouble : type; }
+ComputeType accumulator_type(ComputeType type) { return type == kInt64 || type == kUint64 ? type : kDouble; }
 
 template <class A>
 A combine(ReduceStep step, A a, A b) {
@@ -195,7 +196,7 @@ class Reduction {
   void accumulate_run(ReduceStep step, int64_t offset, int64_t count, double shift, A* value) const {
     const ReduceRun loop = vectors().reduce_run[step][type_];
     const float narrow_shift = static_cast<float>(shift);
-    const void* shift_pointer = type_ == kFloat ? static_cast<const void*>(&narrow_shift) : &shift;
+    const void* shift_pointer = type_ == kDouble ? static_cast<const void*>(&shift) : &narrow_shift;
     if (in_place_) {
       loop(count, at(offset), shift_pointer, value);
       return;

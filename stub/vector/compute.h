@@ -10,9 +10,9 @@
 
 namespace unihal::stub {
 
-// The types that arithmetic is done in (op.h, "Arithmetic"). kFloat16 and kBfloat16 are that in float of numbers that lie
-// in memory as they are stored, for loops that convert them on the way, where there are such: buffers of float between
-// loops cost more than cheap arithmetic does. Parameters of these are of float.
+// The types that arithmetic is done in (op.h, "Arithmetic"). kFloat16 and kBfloat16 are that in float of numbers that
+// lie in memory as they are stored, for loops that convert them on the way, where there are such: buffers of float
+// between loops cost more than cheap arithmetic does. Parameters of these are of float.
 enum ComputeType {
   kFloat,
   kDouble,
@@ -85,7 +85,8 @@ using StoreLoop = void (*)(int64_t count, const void* source, void* destination,
 // How elements enter a reduction, and how they are combined.
 enum ReduceStep { kSum, kSumSquares, kSumAbsolute, kSumExp, kProduct, kMaximum, kMinimum, kAll, kAny, kReduceSteps };
 
-// Reductions accumulate in double for floating compute types, kFloat16 and kBfloat16 among them, and in the type itself for integers.
+// Reductions accumulate in double for floating compute types, kFloat16 and kBfloat16 among them, and in the type itself
+// for integers.
 //
 // Combines `count` adjacent elements into *accumulator. `shift` (of the compute type) is subtracted before kSumExp.
 using ReduceRun = void (*)(int64_t count, const void* source, const void* shift, void* accumulator);
@@ -142,9 +143,9 @@ struct InstructionSet {
   MapLoop map[uhal_map_function_limit][kComputeTypes];          // null where a function is not defined on a type
   MapLoop map_of_same[uhal_map_function_limit][kComputeTypes];  // of those of same_inputs the first elements count
   MapLoop modulus[kComputeTypes];  // of complex types: uhal_map_absolute with results of the type of the parts
-  LoadLoop load[UHAL_DTYPE_COUNT][kComputeTypes];  // complex dtypes to complex types only, narrow types to and from
-  StoreLoop store[kComputeTypes][UHAL_DTYPE_COUNT];  // their own dtypes, and real types to real dtypes only
-  ReduceRun reduce_run[kReduceSteps][kComputeTypes];    // null for complex types
+  LoadLoop load[UHAL_DTYPE_COUNT][kComputeTypes];     // complex dtypes to complex types only, narrow types to and from
+  StoreLoop store[kComputeTypes][UHAL_DTYPE_COUNT];   // their own dtypes, and real types to real dtypes only
+  ReduceRun reduce_run[kReduceSteps][kComputeTypes];  // null for complex types
   ReduceRows reduce_rows[kReduceSteps][kComputeTypes];  // and for kSumExp
   ExtremePlace extreme_place[2][kExtremeTypes];         // of the smallest, of the largest
   SumRows (*sum_rows)(uhal_dtype dtype);                // of rows of a dtype; nullptr for other than real floating ones

@@ -245,8 +245,7 @@ void copy_out(int64_t count, const void* source, void* destination, int64_t stri
 #define UHAL_LOADS_OF(Stored)                                                                                   \
   load_loop<float, Stored>, load_loop<double, Stored>, load_loop<int64_t, Stored>, load_loop<uint64_t, Stored>, \
       UHAL_COMPLEX_LOADS(Stored)
-#define UHAL_LOADS(Stored) \
-  { UHAL_LOADS_OF(Stored) }
+#define UHAL_LOADS(Stored) {UHAL_LOADS_OF(Stored)}
 extern const LoadLoop kLoadLoops[UHAL_DTYPE_COUNT][kComputeTypes];
 const LoadLoop kLoadLoops[UHAL_DTYPE_COUNT][kComputeTypes] = {
     {},
@@ -294,10 +293,14 @@ const LoadLoop kLoadLoops[UHAL_DTYPE_COUNT][kComputeTypes] = {
 static_assert(UHAL_FLOAT16 == 10 && UHAL_BFLOAT16 == 11);
 extern const StoreLoop kStoreLoops[kComputeTypes][UHAL_DTYPE_COUNT];
 const StoreLoop kStoreLoops[kComputeTypes][UHAL_DTYPE_COUNT] = {
-    UHAL_STORES(float, nullptr, nullptr),   UHAL_STORES(double, nullptr, nullptr),
-    UHAL_STORES(int64_t, nullptr, nullptr), UHAL_STORES(uint64_t, nullptr, nullptr),
-    UHAL_COMPLEX_STORES(Complex<float>),    UHAL_COMPLEX_STORES(Complex<double>),
-    {UHAL_NO_STORES, copy_out},             {UHAL_NO_STORES, nullptr, copy_out},
+    UHAL_STORES(float, nullptr, nullptr),
+    UHAL_STORES(double, nullptr, nullptr),
+    UHAL_STORES(int64_t, nullptr, nullptr),
+    UHAL_STORES(uint64_t, nullptr, nullptr),
+    UHAL_COMPLEX_STORES(Complex<float>),
+    UHAL_COMPLEX_STORES(Complex<double>),
+    {UHAL_NO_STORES, copy_out},
+    {UHAL_NO_STORES, nullptr, copy_out},
 };
 
 // A whole line in one store where there is one: in several the write-combining buffers fill more slowly.

@@ -205,8 +205,19 @@ __attribute__((flatten)) void narrow_loop(int64_t count, const void* const* inpu
   }
 }
 
+// What only touches signs needs no conversions: bits & kept ^ flipped.
+template <uint16_t kept, uint16_t flipped>
+void change_signs(int64_t count, const void* const* inputs, void* const* outputs, const void*) {
+  const auto* from = static_cast<const uint16_t*>(inputs[0]);
+  auto* to = static_cast<uint16_t*>(outputs[0]);
+  UHAL_INDEPENDENT
+  for (int64_t i = 0; i < count; ++i) to[i] = static_cast<uint16_t>((from[i] & kept) ^ flipped);
+}
+
 template <class Stored, int input_count, int flops, MapLoop loop>
 constexpr MapLoop narrow_loop_of() {
+  if constexpr (loop == static_cast<MapLoop>(loop_negative<float>)) return change_signs<0xffff, 0x8000>;
+  if constexpr (loop == static_cast<MapLoop>(loop_absolute<float>)) return change_signs<0x7fff, 0>;
   if constexpr (flops <= kFlopsOfNarrow) return narrow_loop<Stored, input_count, loop>;
   return nullptr;
 }
@@ -215,10 +226,8 @@ constexpr MapLoop narrow_loop_of() {
 
 #define UHAL_LOOPS_INTEGER(name) loop_##name<float>, loop_##name<double>, loop_##name<int64_t>, loop_##name<uint64_t>
 #define UHAL_LOOPS_FLOATING(name) loop_##name<float>, loop_##name<double>, nullptr, nullptr
-#define UHAL_ROW(name, domain, inputs, flops)                                       \
-  {UHAL_LOOPS_##domain(name),                                                       \
-   nullptr,                                                                         \
-   nullptr,                                                                         \
+#define UHAL_ROW(name, domain, inputs, flops)                                          \
+  {UHAL_LOOPS_##domain(name), nullptr, nullptr,                                        \
    narrow_loop_of<Float16, inputs, flops, static_cast<MapLoop>(loop_##name<float>)>(), \
    narrow_loop_of<Bfloat16, inputs, flops, static_cast<MapLoop>(loop_##name<float>)>()},
 #define UHAL_MAP1(name, domain, flops, expression) UHAL_ROW(name, domain, 1, flops)
