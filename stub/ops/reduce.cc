@@ -133,19 +133,18 @@ class Reduction {
     const int64_t total = kept_.count * reduced_.count;
     const int64_t threads = omp_get_max_threads();
     if (total >= kSerialWork && units_ < 2 * threads && reduced_.count >= 2 * threads) return run_slices(threads);
+    if (!rows_) {
+      parallel_for(units_, std::max<int64_t>(1, total / units_),
+                   [&](int64_t begin, int64_t end) { reduce_outputs(begin, end); });
+      return UHAL_OK;
+    }
     parallel_for(units_, std::max<int64_t>(1, total / units_), [&](int64_t begin, int64_t end) {
       A values[kRowWidth];
       for (int64_t unit = begin; unit < end; ++unit) {
         const Unit part = locate(unit);
         std::fill_n(values, part.count, neutral<A>(step_, x_.dtype));
         accumulate(step_, part, 0, reduced_.count, 0, values);
-        double shift = 0;
-        if (reduction_ == UHAL_REDUCE_LOG_SUM_EXP) {
-          shift = finite_or_zero(values[0]);
-          values[0] = 0;
-          accumulate(kSumExp, part, 0, reduced_.count, shift, values);
-        }
-        store(part, shift, values);
+        store(part, 0, values);
       }
     });
     return UHAL_OK;
@@ -175,6 +174,44 @@ class Reduction {
   static double finite_or_zero(A value) {
     const double shift = static_cast<double>(value);
     return shift - shift == 0 ? shift : 0;
+  }
+
+  // Outputs of runs, of which those along the innermost kept axis are located and stored together.
+  void reduce_outputs(int64_t begin, int64_t end) const {
+    A values[kRowWidth];
+    double shifts[kRowWidth];
+    const int last = kept_.rank - 1;
+    const int64_t x_step = kept_.strides[kX][last], y_step = kept_.strides[kY][last];
+    Cursor cursor(kept_, begin);
+    while (begin < end) {
+      const int64_t count = std::min({end - begin, cursor.run(), kRowWidth});
+      const Unit first = {cursor.offset(kX), cursor.offset(kY), 1};
+      std::fill_n(values, count, neutral<A>(step_, x_.dtype));
+      std::fill_n(shifts, count, 0.0);
+      accumulate_outputs(step_, first, x_step, count, shifts, values);
+      if (reduction_ == UHAL_REDUCE_LOG_SUM_EXP) {
+        for (int64_t i = 0; i < count; ++i) shifts[i] = finite_or_zero(values[i]);
+        std::fill_n(values, count, A{0});
+        accumulate_outputs(kSumExp, first, x_step, count, shifts, values);
+      }
+      for (int64_t i = 0; i < count; ++i) values[i] = finish(reduction_, values[i], shifts[i], reduced_.count);
+      char* const to = static_cast<char*>(y_.data) + first.y * dtype_size(y_.dtype);
+      vectors().store[accumulator_type(type_)][y_.dtype](count, values, to, y_step);
+      cursor.advance(count);
+      begin += count;
+    }
+  }
+
+  void accumulate_outputs(ReduceStep step, const Unit& first, int64_t x_step, int64_t count, const double* shifts,
+                          A* values) const {
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t offset = first.x + i * x_step;
+      if (reduced_.rank == 1) {
+        accumulate_run(step, offset, reduced_.count, shifts[i], values + i);
+      } else {
+        accumulate(step, {offset, 0, 1}, 0, reduced_.count, shifts[i], values + i);
+      }
+    }
   }
 
   // Combines the reduced positions [begin, end) of a unit into its accumulators.

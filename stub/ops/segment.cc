@@ -28,6 +28,7 @@ constexpr int64_t kMostParts = 8;
 constexpr int64_t kPartElements = 65536;  // at least
 constexpr int64_t kRowsAhead = 24;
 constexpr int64_t kFewElements = 2048;
+constexpr int64_t kFewElementsOfSums = 16384;
 // Rows that are looked up at a time, before those of them that a group has are combined.
 constexpr int64_t kRowsLookedUp = 256;
 
@@ -132,6 +133,7 @@ class Rows {
   int64_t length() const { return space_.count; }
   bool in_place() const { return in_place_; }
   bool is_dense() const { return is_dense_; }
+  int64_t row_bytes() const { return bytes_; }  // from one row to the next
 
   // Where the row is: one element after the other only if is_dense(), and of the compute type only if in_place().
   char* at(int64_t row) const { return data_ + row * bytes_; }
@@ -169,7 +171,7 @@ class Rows {
   }
 
   char* data_;
-  int64_t bytes_;  // from one row to the next
+  int64_t bytes_;
   uhal_tensor window_;
   uhal_tensor order_;
   Space space_;
@@ -517,12 +519,20 @@ class Reducer {
   void look_up(int64_t begin, int64_t end, const T* zeros, const void** rows) const {
     const uhal_tensor& indices = *problem_.indices;
     const auto from = [&](auto* data) {
-      const int64_t step = indices.strides[0], count = problem_.x.shape[0];
-      for (int64_t element = begin; element < end; ++element) {
-        const auto row = static_cast<int64_t>(data[element * step]);
-        const bool exists = static_cast<uint64_t>(row) < static_cast<uint64_t>(count);
-        if (!exists) outside_.note(row, count, "index");
-        rows[element - begin] = exists ? static_cast<const void*>(x_.at(row)) : zeros;
+      const int64_t step = indices.strides[0], count = problem_.x.shape[0], bytes = x_.row_bytes();
+      const auto first = reinterpret_cast<uintptr_t>(x_.at(0));
+      data += begin * step;
+      int64_t outside = 0;
+      for (int64_t i = 0; i < end - begin; ++i) {
+        const auto row = static_cast<int64_t>(data[i * step]);
+        outside |= row | (count - 1 - row);  // negative if one is
+        rows[i] = reinterpret_cast<const void*>(first + static_cast<uintptr_t>(row) * static_cast<uintptr_t>(bytes));
+      }
+      for (int64_t i = 0; outside < 0 && i < end - begin; ++i) {
+        const auto row = static_cast<int64_t>(data[i * step]);
+        if (static_cast<uint64_t>(row) < static_cast<uint64_t>(count)) continue;
+        outside_.note(row, count, "index");
+        rows[i] = zeros;
       }
     };
     if (indices.dtype == UHAL_INT64) {
@@ -641,10 +651,15 @@ class Reducer {
     const int64_t threads =
         alone || work < kSerialWork ? 1 : std::clamp<int64_t>(omp_get_max_threads(), 1, std::max<int64_t>(segments, 1));
     parallel_for(threads, kSerialWork, [&](int64_t begin, int64_t end) {
-      const int64_t first = segments * begin / threads;
       const int64_t last = segments * end / threads;
-      accumulate(all, 0, problem_.elements, first, last);
-      finish(all, first, last);
+      // Where each segment's elements are known, sums that are converted are so while a cache has them.
+      const bool by_few = problem_.attributes.form == UHAL_SEGMENT_OFFSETS && !y_.in_place();
+      const int64_t few =
+          by_few ? std::max<int64_t>(kFewElementsOfSums / std::max<int64_t>(x_.length(), 1), 1) : segments;
+      for (int64_t first = segments * begin / threads; first < last; first += few) {
+        accumulate(all, 0, problem_.elements, first, std::min(first + few, last));
+        finish(all, first, std::min(first + few, last));
+      }
     });
   }
 

@@ -161,6 +161,15 @@ void reduce_run(int64_t count, const void* source, const void* shift_pointer, vo
   constexpr int64_t longest = std::is_same_v<T, A> ? kWideRun : kRun;
   const bool large = count * static_cast<int64_t>(sizeof(Stored)) >= kLargeBytes;
   A total = *static_cast<A*>(accumulator);
+  // What no lanes are full of is a chain of its own, which the processor follows beside the others.
+  const int64_t rest = count % kFewLanes;
+  if (rest > 0) {
+    const Stored* const last = x + (count - rest);
+    A few = enter<step, T>(number_of(last[0]), shift);
+    for (int64_t j = 1; j < rest; ++j) few = combine<step, A>(few, enter<step, T>(number_of(last[j]), shift));
+    total = combine<step, A>(total, few);
+    count -= rest;
+  }
   while (count >= kLanes) {
     const int64_t length = (count < longest ? count : longest) / kLanes * kLanes;
     total = combine<step, A>(total, reduce_lanes<step, kLanes, Stored, T>(length, x, shift, large));
@@ -170,10 +179,7 @@ void reduce_run(int64_t count, const void* source, const void* shift_pointer, vo
   if (count >= kFewLanes) {
     const int64_t length = count / kFewLanes * kFewLanes;
     total = combine<step, A>(total, reduce_lanes<step, kFewLanes, Stored, T>(length, x, shift, false));
-    x += length;
-    count -= length;
   }
-  for (int64_t j = 0; j < count; ++j) total = combine<step, A>(total, enter<step, T>(number_of(x[j]), shift));
   *static_cast<A*>(accumulator) = total;
 }
 
