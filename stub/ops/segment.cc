@@ -207,6 +207,30 @@ UNIHAL_VECTORIZED void combine_rows(int64_t length, int64_t ahead, const Segment
   }
 }
 
+// Where rows by index are, of a table of `count` that are `bytes` apart; whether an index is outside, whose row is
+// anywhere.
+template <class Index>
+UNIHAL_VECTORIZED bool place_rows(int64_t elements, const Index* indices, int64_t step, int64_t count,
+                                  const char* table, int64_t bytes, const void** rows) {
+  const auto first = reinterpret_cast<uintptr_t>(table);
+  int64_t signs = 0;
+  if (step == 1 && bytes >= 0 && bytes <= INT32_MAX && count <= INT32_MAX) {  // no vector multiplies 64 bits
+    const auto apart = static_cast<uint32_t>(bytes);
+    for (int64_t i = 0; i < elements; ++i) {
+      const int64_t row = indices[i];
+      signs |= row | (count - 1 - row);
+      rows[i] = reinterpret_cast<const void*>(first + uintptr_t{static_cast<uint32_t>(row)} * apart);
+    }
+  } else {
+    for (int64_t i = 0; i < elements; ++i) {
+      const int64_t row = indices[i * step];
+      signs |= row | (count - 1 - row);
+      rows[i] = reinterpret_cast<const void*>(first + static_cast<uintptr_t>(row) * static_cast<uintptr_t>(bytes));
+    }
+  }
+  return signs < 0;
+}
+
 struct Problem {
   const uhal_op& op;
   const uhal_tensor& x;
@@ -519,16 +543,10 @@ class Reducer {
   void look_up(int64_t begin, int64_t end, const T* zeros, const void** rows) const {
     const uhal_tensor& indices = *problem_.indices;
     const auto from = [&](auto* data) {
-      const int64_t step = indices.strides[0], count = problem_.x.shape[0], bytes = x_.row_bytes();
-      const auto first = reinterpret_cast<uintptr_t>(x_.at(0));
+      const int64_t step = indices.strides[0], count = problem_.x.shape[0];
       data += begin * step;
-      int64_t outside = 0;
+      if (!place_rows(end - begin, data, step, count, x_.at(0), x_.row_bytes(), rows)) return;
       for (int64_t i = 0; i < end - begin; ++i) {
-        const auto row = static_cast<int64_t>(data[i * step]);
-        outside |= row | (count - 1 - row);  // negative if one is
-        rows[i] = reinterpret_cast<const void*>(first + static_cast<uintptr_t>(row) * static_cast<uintptr_t>(bytes));
-      }
-      for (int64_t i = 0; outside < 0 && i < end - begin; ++i) {
         const auto row = static_cast<int64_t>(data[i * step]);
         if (static_cast<uint64_t>(row) < static_cast<uint64_t>(count)) continue;
         outside_.note(row, count, "index");
