@@ -118,7 +118,8 @@ class Rows {
  public:
   Rows(const uhal_tensor& view, ComputeType type)
       : data_(static_cast<char*>(view.data)),
-        bytes_(view.strides[0] * dtype_size(view.dtype)),
+        size_(dtype_size(view.dtype)),
+        bytes_(view.strides[0] * size_),
         window_(window_of(view)),
         order_(row_major_view(window_)),
         space_(make_row_major()),
@@ -150,6 +151,14 @@ class Rows {
     return buffer;
   }
 
+  // Whether all rows are one run of elements.
+  bool lie_together() const { return is_dense_ && bytes_ == length() * size_; }
+
+  // Rows from `first` to `last` - 1, if they lie together.
+  void write_many(int64_t first, int64_t last, const void* values) const {
+    if (first < last && length() != 0) store_((last - first) * length(), values, at(first), 1);
+  }
+
   void write(int64_t row, const void* values) const {
     if (length() == 0) return;
     if (is_dense_) {
@@ -171,6 +180,7 @@ class Rows {
   }
 
   char* data_;
+  int64_t size_;
   int64_t bytes_;
   uhal_tensor window_;
   uhal_tensor order_;
@@ -593,6 +603,7 @@ class Reducer {
     const T empty =
         floating ? static_cast<T>(problem_.attributes.empty) : static_cast<T>(problem_.attributes.integer_empty);
     const int64_t length = x_.length();
+    const bool together = !y_.in_place() && y_.lie_together() && from.stride == length;
     for (int64_t segment = first; segment < last; ++segment) {
       T* sum = from.rows + segment * from.stride;
       const int64_t count = from.counts[segment];
@@ -601,9 +612,10 @@ class Reducer {
       } else if (mean) {
         for (int64_t i = 0; i < length; ++i) sum[i] /= static_cast<T>(count);
       }
-      if (sum != reinterpret_cast<T*>(y_.at(segment)) || !y_.in_place()) y_.write(segment, sum);
+      if (!together && (sum != reinterpret_cast<T*>(y_.at(segment)) || !y_.in_place())) y_.write(segment, sum);
       if (problem_.counts != nullptr) store_count(segment, count);
     }
+    if (together) y_.write_many(first, last, from.rows + first * from.stride);
   }
 
   void store_count(int64_t segment, int64_t count) const {

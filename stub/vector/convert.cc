@@ -159,6 +159,29 @@ void convert_parts(int64_t count, const void* source, void* destination) {
 template <class Stored>
 inline constexpr bool kIsNarrow = std::is_same_v<Stored, Float16> || std::is_same_v<Stored, Bfloat16>;
 
+// By way of float, a piece at a time.
+constexpr int64_t kFloatPiece = 256;
+
+template <class Stored>
+void widen_pieces(int64_t count, const Stored* __restrict in, double* __restrict out) {
+  float piece[kFloatPiece];
+  for (; count > 0; count -= kFloatPiece, in += kFloatPiece, out += kFloatPiece) {
+    const int64_t length = count < kFloatPiece ? count : kFloatPiece;
+    widen_all(length, in, piece);
+    for (int64_t i = 0; i < length; ++i) out[i] = static_cast<double>(piece[i]);
+  }
+}
+
+template <class Stored>
+void shorten_pieces(int64_t count, const double* __restrict in, Stored* __restrict out) {
+  float piece[kFloatPiece];
+  for (; count > 0; count -= kFloatPiece, in += kFloatPiece, out += kFloatPiece) {
+    const int64_t length = count < kFloatPiece ? count : kFloatPiece;
+    for (int64_t i = 0; i < length; ++i) piece[i] = double_to_float_odd(in[i]);
+    shorten_all(length, piece, out);
+  }
+}
+
 template <class T, class Stored>
 void load_loop(int64_t count, const void* source, int64_t stride, void* destination) {
   const Stored* __restrict in = static_cast<const Stored*>(source);
@@ -168,6 +191,9 @@ void load_loop(int64_t count, const void* source, int64_t stride, void* destinat
   }
   if constexpr (std::is_same_v<T, float> && kIsNarrow<Stored>) {
     if (stride == 1) return widen_all(count, in, out);
+  }
+  if constexpr (std::is_same_v<T, double> && kIsNarrow<Stored>) {
+    if (stride == 1) return widen_pieces(count, in, out);
   }
   if (stride == 1) {
     for (int64_t i = 0; i < count; ++i) out[i] = Load<T, Stored>::convert(in[i]);
@@ -211,6 +237,9 @@ void store_loop(int64_t count, const void* source, void* destination, int64_t st
   }
   if constexpr (std::is_same_v<T, float> && kIsNarrow<Stored>) {
     if (stride == 1) return shorten_all(count, in, out);
+  }
+  if constexpr (std::is_same_v<T, double> && kIsNarrow<Stored>) {
+    if (stride == 1) return shorten_pieces(count, in, out);
   }
   if constexpr (kNarrowsNumbers<T, Stored>) {
     if (stride == 1) return narrow_numbers(count, in, out);
