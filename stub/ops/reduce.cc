@@ -48,7 +48,8 @@ constexpr ReduceStep kSteps[] = {
 
 ComputeType choose_type(uhal_reduction reduction, uhal_dtype x, uhal_dtype y) {
   if (x == UHAL_FLOAT64 || y == UHAL_FLOAT64) return kDouble;
-  if (is_floating(x)) return narrow_type_of(x);
+  // Exponentials take longer than conversions.
+  if (is_floating(x)) return reduction == UHAL_REDUCE_LOG_SUM_EXP ? kFloat : narrow_type_of(x);
   if (is_floating(y)) return kFloat;
   if (reduction == UHAL_REDUCE_LOG_SUM_EXP) return kDouble;
   return x == UHAL_UINT64 ? kUint64 : kInt64;

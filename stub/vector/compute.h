@@ -145,7 +145,7 @@ struct InstructionSet {
   MapLoop modulus[kComputeTypes];  // of complex types: uhal_map_absolute with results of the type of the parts
   LoadLoop load[UHAL_DTYPE_COUNT][kComputeTypes];     // complex dtypes to complex types only, narrow types to and from
   StoreLoop store[kComputeTypes][UHAL_DTYPE_COUNT];   // their own dtypes, and real types to real dtypes only
-  ReduceRun reduce_run[kReduceSteps][kComputeTypes];  // null for complex types
+  ReduceRun reduce_run[kReduceSteps][kComputeTypes];  // null for complex types, kSumExp is of kFloat and kDouble
   ReduceRows reduce_rows[kReduceSteps][kComputeTypes];  // and for kSumExp
   ExtremePlace extreme_place[2][kExtremeTypes];         // of the smallest, of the largest
   SumRows (*sum_rows)(uhal_dtype dtype);                // of rows of a dtype; nullptr for other than real floating ones

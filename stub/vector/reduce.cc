@@ -283,15 +283,10 @@ void reduce_rows(int64_t count, int64_t rows, const void* source, int64_t row_st
 
 extern const ReduceRun kReduceRuns[kReduceSteps][kComputeTypes];
 const ReduceRun kReduceRuns[kReduceSteps][kComputeTypes] = {
-    UHAL_RUNS(kSum),
-    UHAL_RUNS(kSumSquares),
-    UHAL_RUNS(kSumAbsolute),
-    {reduce_run<kSumExp, float>, reduce_run<kSumExp, double>, nullptr, nullptr, nullptr, nullptr,
-     reduce_run<kSumExp, Float16>, reduce_run<kSumExp, Bfloat16>},
-    UHAL_RUNS(kProduct),
-    UHAL_RUNS(kMaximum),
-    UHAL_RUNS(kMinimum),
-    UHAL_RUNS(kAll),
+    UHAL_RUNS(kSum),         UHAL_RUNS(kSumSquares),
+    UHAL_RUNS(kSumAbsolute), {reduce_run<kSumExp, float>, reduce_run<kSumExp, double>},
+    UHAL_RUNS(kProduct),     UHAL_RUNS(kMaximum),
+    UHAL_RUNS(kMinimum),     UHAL_RUNS(kAll),
     UHAL_RUNS(kAny),
 };
 
