@@ -101,6 +101,16 @@ const uhal_tensor* Staging::output(int index, uhal_dtype dtype, const AxisOrder*
   return write(output_of(launch_.op, index), dtype, order);
 }
 
+const uhal_tensor* Staging::input(int index, const AxisOrder& order) {
+  const uhal_tensor* const view = input_of(launch_.op, index);
+  return view != nullptr ? read(view, view->dtype, &order) : nullptr;
+}
+
+const uhal_tensor* Staging::output(int index, const AxisOrder& order) {
+  const uhal_tensor* const view = output_of(launch_.op, index);
+  return view != nullptr ? write(view, view->dtype, &order) : nullptr;
+}
+
 const uhal_tensor* Staging::read(const uhal_tensor* view, uhal_dtype dtype, const AxisOrder* order) {
   if (view == nullptr) return nullptr;
   if (view->dtype == dtype && (order == nullptr || is_packed(*view, *order))) return view;
@@ -115,6 +125,11 @@ const uhal_tensor* Staging::write(const uhal_tensor* view, uhal_dtype dtype, con
   uhal_tensor* staged = stage(*view, dtype, order);
   if (staged != nullptr) entries_[count_ - 1].target = view;
   return staged;
+}
+
+uhal_status Staging::fail_without_memory() {
+  return fail(UHAL_RESOURCE_EXHAUSTED, "%s: the host has no memory left for a row",
+              launch_.op.label != nullptr ? launch_.op.label : "an op");
 }
 
 uhal_status Staging::finish() {

@@ -68,11 +68,18 @@ class Staging {
   const uhal_tensor* input(int index, uhal_dtype dtype, const AxisOrder* order = nullptr);
   const uhal_tensor* output(int index, uhal_dtype dtype, const AxisOrder* order = nullptr);
 
+  // The operand in its own dtype, packed.
+  const uhal_tensor* input(int index, const AxisOrder& order);
+  const uhal_tensor* output(int index, const AxisOrder& order);
+
   // As the above, for any view.
   const uhal_tensor* read(const uhal_tensor* view, uhal_dtype dtype, const AxisOrder* order = nullptr);
   const uhal_tensor* write(const uhal_tensor* view, uhal_dtype dtype, const AxisOrder* order = nullptr);
 
   uhal_status status() const { return status_; }
+
+  // That a thread of the kernel had no memory for a row.
+  uhal_status fail_without_memory();
 
   // Stores the staged outputs. Call once, when the kernel has run.
   uhal_status finish();

@@ -1,10 +1,13 @@
 // Layer norm and RMS norm: rows of adjacent elements, each normalized by its own statistics. RMS norm is layer norm
 // with a mean of 0, and hands out the inverse root instead of the variance.
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 
 #include "stub/common/activation.h"
+#include "stub/common/converted_rows.h"
 #include "stub/common/parallel.h"
+#include "stub/common/scratch.h"
 #include "stub/ops/norm.h"
 #include "stub/vector/vectorize.h"
 
@@ -118,6 +121,18 @@ struct Rows {
   int64_t rows, count;
 };
 
+// Room for a converted row of each operand that is not of type T; false without memory.
+template <typename T, int kOperands>
+bool take_rooms(ScratchFrame& frame, int64_t count, const ConvertedRows<T>* const (&rows)[kOperands],
+                T* (&rooms)[kOperands]) {
+  for (int i = 0; i < kOperands; ++i) {
+    if (!rows[i]->converts()) continue;
+    rooms[i] = frame.take<T>(static_cast<size_t>(count));
+    if (rooms[i] == nullptr) return false;
+  }
+  return true;
+}
+
 Rows rows_of(const uhal_tensor& x, int axis) {
   if (axis < 0) axis += x.rank;
   Rows result = {1, 1};
@@ -135,22 +150,27 @@ uhal_status layer_norm(const Launch& launch, uhal_dtype dtype) {
   const AxisOrder order = row_major(op.inputs[0]->rank);
   const Rows shape = rows_of(*op.inputs[0], attributes.axis);
   Staging staging(launch);
-  const T* x = data_of<const T>(staging.input(0, dtype, &order));
+  const ConvertedRows<T> x(staging.input(0, order), shape.count);
   const AxisOrder own = row_major(input_of(op, 1) != nullptr ? input_of(op, 1)->rank : 0);
   const T* scale = data_of<const T>(staging.input(1, dtype, &own));
   const AxisOrder own_bias = row_major(centered && input_of(op, 2) != nullptr ? input_of(op, 2)->rank : 0);
   const T* bias = centered ? data_of<const T>(staging.input(2, dtype, &own_bias)) : nullptr;
-  T* y = data_of<T>(staging.output(0, dtype, &order));
+  const ConvertedRows<T> y(staging.output(0, order), shape.count);
   T* mean = centered ? data_of<T>(staging.output(1, dtype, &order)) : nullptr;
   T* variance = centered ? data_of<T>(staging.output(2, dtype, &order)) : nullptr;
   T* inverse_rms = centered ? nullptr : data_of<T>(staging.output(1, dtype, &order));
   if (staging.status() != UHAL_OK) return staging.status();
 
   const double divisor = static_cast<double>(std::max<int64_t>(1, shape.count));
+  std::atomic<bool> exhausted{false};
   parallel_for(shape.rows, shape.count * kWork, [&](int64_t begin, int64_t end) {
+    ScratchFrame frame;
+    const ConvertedRows<T>* const operands[] = {&x, &y};
+    T* rooms[2] = {};
+    if (!take_rooms(frame, shape.count, operands, rooms)) return exhausted.store(true, std::memory_order_relaxed);
     for (int64_t row = begin; row < end; ++row) {
-      const T* from = x + row * shape.count;
-      T* to = y + row * shape.count;
+      const T* const from = x.read(row, rooms[0]);
+      T* const to = y.place(row, rooms[1]);
       const T center = centered ? static_cast<T>(sum_of(shape.count, from) / divisor) : T(0);
       const double spread = sum_of_squares(shape.count, from, center) / divisor;
       const T inverse = static_cast<T>(1 / std::sqrt(spread + attributes.epsilon));
@@ -158,12 +178,13 @@ uhal_status layer_norm(const Launch& launch, uhal_dtype dtype) {
       if (attributes.activation != UHAL_ACTIVATION_NONE) {
         for (int64_t i = 0; i < shape.count; ++i) to[i] = activate(attributes.activation, to[i]);
       }
+      y.finish(row, to);
       if (mean != nullptr) mean[row] = center;
       if (variance != nullptr) variance[row] = static_cast<T>(spread);
       if (inverse_rms != nullptr) inverse_rms[row] = inverse;
     }
   });
-  return staging.finish();
+  return exhausted.load() ? staging.fail_without_memory() : staging.finish();
 }
 
 template <typename T>
@@ -177,13 +198,13 @@ uhal_status layer_norm_backward(const Launch& launch, uhal_dtype dtype) {
       op.inputs[0]->rank - (attributes.axis < 0 ? attributes.axis + op.inputs[0]->rank : attributes.axis);
   const AxisOrder own = row_major(own_rank);
   Staging staging(launch);
-  const T* x = data_of<const T>(staging.input(0, dtype, &order));
-  const T* dy = data_of<const T>(staging.input(1, dtype, &order));
+  const ConvertedRows<T> x(staging.input(0, order), shape.count);
+  const ConvertedRows<T> dy(staging.input(1, order), shape.count);
   const T* scale = data_of<const T>(staging.input(2, dtype, &own));
   const T* mean = centered ? data_of<const T>(staging.input(3, dtype, &order)) : nullptr;
   const T* variance = centered ? data_of<const T>(staging.input(4, dtype, &order)) : nullptr;
   const T* inverse_rms = centered ? nullptr : data_of<const T>(staging.input(3, dtype, &order));
-  T* dx = data_of<T>(staging.output(0, dtype, &order));
+  const ConvertedRows<T> dx(staging.output(0, order), shape.count);
   T* dscale = data_of<T>(staging.output(1, dtype, &own));
   T* dbias = centered ? data_of<T>(staging.output(2, dtype, &own)) : nullptr;
   if (staging.status() != UHAL_OK) return staging.status();
@@ -193,14 +214,20 @@ uhal_status layer_norm_backward(const Launch& launch, uhal_dtype dtype) {
   double* partial = parameters ? staging.take<double>(static_cast<size_t>(pieces * 2 * shape.count)) : nullptr;
   if (staging.status() != UHAL_OK) return staging.status();
   const double divisor = static_cast<double>(std::max<int64_t>(1, shape.count));
+  std::atomic<bool> exhausted{false};
   parallel_for(
       pieces, shape.rows * shape.count * kWork / std::max<int64_t>(1, pieces), [&](int64_t begin, int64_t end) {
+        ScratchFrame frame;
+        const ConvertedRows<T>* const operands[] = {&x, &dy, &dx};
+        T* rooms[3] = {};
+        if (!take_rooms(frame, shape.count, operands, rooms)) return exhausted.store(true, std::memory_order_relaxed);
         for (int64_t piece = begin; piece < end; ++piece) {
           double* scale_sums = parameters ? partial + piece * 2 * shape.count : nullptr;
           if (parameters) std::fill_n(scale_sums, 2 * shape.count, 0.0);
           for (int64_t row = shape.rows * piece / pieces; row < shape.rows * (piece + 1) / pieces; ++row) {
-            const T* x_row = x + row * shape.count;
-            const T* dy_row = dy + row * shape.count;
+            const T* const x_row = x.read(row, rooms[0]);
+            const T* const dy_row = dy.read(row, rooms[1]);
+            T* const dx_row = dx.place(row, rooms[2]);
             const T center = centered ? mean[row] : T(0);
             const T inverse =
                 centered ? static_cast<T>(1 / std::sqrt(static_cast<double>(variance[row]) + attributes.epsilon))
@@ -208,7 +235,8 @@ uhal_status layer_norm_backward(const Launch& launch, uhal_dtype dtype) {
             const RowSums sums = row_sums(shape.count, x_row, dy_row, center, inverse, scale);
             row_gradient(shape.count, x_row, dy_row, center, inverse, scale,
                          centered ? static_cast<T>(sums.first / divisor) : T(0), static_cast<T>(sums.second / divisor),
-                         dx + row * shape.count);
+                         dx_row);
+            dx.finish(row, dx_row);
             if (parameters) {
               add_parameter_gradients(shape.count, x_row, dy_row, center, inverse, scale_sums,
                                       scale_sums + shape.count);
@@ -216,6 +244,7 @@ uhal_status layer_norm_backward(const Launch& launch, uhal_dtype dtype) {
           }
         }
       });
+  if (exhausted.load()) return staging.fail_without_memory();
   if (parameters) {
     for (int64_t i = 0; i < shape.count; ++i) {
       double scale_sum = 0;

@@ -24,7 +24,17 @@ const uhal_tensor& operand(const uhal_op& op, int index) {
   return index < op.output_count ? *op.outputs[index] : *op.inputs[index - op.output_count];
 }
 
-ComputeType choose_type(const uhal_op& op, bool integer) {
+// The loop that converts numbers of two bytes on the way, where all operands are of one such dtype.
+ComputeType choose_type(const uhal_op& op, uhal_map_function function, bool integer) {
+  const uhal_dtype dtype = op.outputs[0]->dtype;
+  const ComputeType narrow = narrow_type_of(dtype);
+  if (narrow != kFloat && vectors().map[function][narrow] != nullptr) {
+    const auto is_same = [dtype](const uhal_tensor* view) { return view->dtype == dtype; };
+    if (std::all_of(op.outputs, op.outputs + op.output_count, is_same) &&
+        std::all_of(op.inputs, op.inputs + op.input_count, is_same)) {
+      return narrow;
+    }
+  }
   return compute_type_of(
       map_arithmetic(op.output_count, op.input_count, integer, [&](int i) { return operand(op, i).dtype; }));
 }
@@ -326,7 +336,7 @@ uhal_status run_map(const Launch& launch) {
     return UHAL_OK;
   }
   const MapFunctionInfo& info = kMapFunctions[function];
-  const ComputeType type = choose_type(op, info.integer);
+  const ComputeType type = choose_type(op, function, info.integer);
   if (const ShortRun run = short_run(op, type); run.count > 0) {
     double parameters[UHAL_MAP_MAX_PARAMETERS];
     convert_map_parameters(type, attributes.parameters, parameters);

@@ -56,6 +56,8 @@ inline void convert_map_parameters(ComputeType type, const double* from, double*
   switch (type) {
     case kFloat:
     case kComplexFloat:
+    case kFloat16:
+    case kBfloat16:
       return convert_map_parameters_to<float>(from, to);
     case kDouble:
     case kComplexDouble:

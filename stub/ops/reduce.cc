@@ -48,13 +48,15 @@ constexpr ReduceStep kSteps[] = {
 
 ComputeType choose_type(uhal_reduction reduction, uhal_dtype x, uhal_dtype y) {
   if (x == UHAL_FLOAT64 || y == UHAL_FLOAT64) return kDouble;
-  if (is_floating(x) || is_floating(y)) return kFloat;
+  // Exponentials take longer than conversions.
+  if (is_floating(x)) return reduction == UHAL_REDUCE_LOG_SUM_EXP ? kFloat : narrow_type_of(x);
+  if (is_floating(y)) return kFloat;
   if (reduction == UHAL_REDUCE_LOG_SUM_EXP) return kDouble;
   return x == UHAL_UINT64 ? kUint64 : kInt64;
 }
 
 // The accumulators' type, as ReduceRun has it; a double holds an int64's bits no better than the other way around.
-ComputeType accumulator_type(ComputeType type) { return type == kFloat ? kDouble : type; }
+ComputeType accumulator_type(ComputeType type) { return type == kInt64 || type == kUint64 ? type : kDouble; }
 
 template <class A>
 A combine(ReduceStep step, A a, A b) {
@@ -132,19 +134,18 @@ class Reduction {
     const int64_t total = kept_.count * reduced_.count;
     const int64_t threads = omp_get_max_threads();
     if (total >= kSerialWork && units_ < 2 * threads && reduced_.count >= 2 * threads) return run_slices(threads);
+    if (!rows_) {
+      parallel_for(units_, std::max<int64_t>(1, total / units_),
+                   [&](int64_t begin, int64_t end) { reduce_outputs(begin, end); });
+      return UHAL_OK;
+    }
     parallel_for(units_, std::max<int64_t>(1, total / units_), [&](int64_t begin, int64_t end) {
       A values[kRowWidth];
       for (int64_t unit = begin; unit < end; ++unit) {
         const Unit part = locate(unit);
         std::fill_n(values, part.count, neutral<A>(step_, x_.dtype));
         accumulate(step_, part, 0, reduced_.count, 0, values);
-        double shift = 0;
-        if (reduction_ == UHAL_REDUCE_LOG_SUM_EXP) {
-          shift = finite_or_zero(values[0]);
-          values[0] = 0;
-          accumulate(kSumExp, part, 0, reduced_.count, shift, values);
-        }
-        store(part, shift, values);
+        store(part, 0, values);
       }
     });
     return UHAL_OK;
@@ -176,6 +177,44 @@ class Reduction {
     return shift - shift == 0 ? shift : 0;
   }
 
+  // Outputs of runs, of which those along the innermost kept axis are located and stored together.
+  void reduce_outputs(int64_t begin, int64_t end) const {
+    A values[kRowWidth];
+    double shifts[kRowWidth];
+    const int last = kept_.rank - 1;
+    const int64_t x_step = kept_.strides[kX][last], y_step = kept_.strides[kY][last];
+    Cursor cursor(kept_, begin);
+    while (begin < end) {
+      const int64_t count = std::min({end - begin, cursor.run(), kRowWidth});
+      const Unit first = {cursor.offset(kX), cursor.offset(kY), 1};
+      std::fill_n(values, count, neutral<A>(step_, x_.dtype));
+      std::fill_n(shifts, count, 0.0);
+      accumulate_outputs(step_, first, x_step, count, shifts, values);
+      if (reduction_ == UHAL_REDUCE_LOG_SUM_EXP) {
+        for (int64_t i = 0; i < count; ++i) shifts[i] = finite_or_zero(values[i]);
+        std::fill_n(values, count, A{0});
+        accumulate_outputs(kSumExp, first, x_step, count, shifts, values);
+      }
+      for (int64_t i = 0; i < count; ++i) values[i] = finish(reduction_, values[i], shifts[i], reduced_.count);
+      char* const to = static_cast<char*>(y_.data) + first.y * dtype_size(y_.dtype);
+      vectors().store[accumulator_type(type_)][y_.dtype](count, values, to, y_step);
+      cursor.advance(count);
+      begin += count;
+    }
+  }
+
+  void accumulate_outputs(ReduceStep step, const Unit& first, int64_t x_step, int64_t count, const double* shifts,
+                          A* values) const {
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t offset = first.x + i * x_step;
+      if (reduced_.rank == 1) {
+        accumulate_run(step, offset, reduced_.count, shifts[i], values + i);
+      } else {
+        accumulate(step, {offset, 0, 1}, 0, reduced_.count, shifts[i], values + i);
+      }
+    }
+  }
+
   // Combines the reduced positions [begin, end) of a unit into its accumulators.
   void accumulate(ReduceStep step, const Unit& unit, int64_t begin, int64_t end, double shift, A* values) const {
     Cursor cursor(reduced_, begin);
@@ -195,7 +234,7 @@ class Reduction {
   void accumulate_run(ReduceStep step, int64_t offset, int64_t count, double shift, A* value) const {
     const ReduceRun loop = vectors().reduce_run[step][type_];
     const float narrow_shift = static_cast<float>(shift);
-    const void* shift_pointer = type_ == kFloat ? static_cast<const void*>(&narrow_shift) : &shift;
+    const void* shift_pointer = type_ == kDouble ? static_cast<const void*>(&shift) : &narrow_shift;
     if (in_place_) {
       loop(count, at(offset), shift_pointer, value);
       return;

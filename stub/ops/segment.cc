@@ -28,6 +28,7 @@ constexpr int64_t kMostParts = 8;
 constexpr int64_t kPartElements = 65536;  // at least
 constexpr int64_t kRowsAhead = 24;
 constexpr int64_t kFewElements = 2048;
+constexpr int64_t kFewElementsOfSums = 16384;
 // Rows that are looked up at a time, before those of them that a group has are combined.
 constexpr int64_t kRowsLookedUp = 256;
 
@@ -117,7 +118,8 @@ class Rows {
  public:
   Rows(const uhal_tensor& view, ComputeType type)
       : data_(static_cast<char*>(view.data)),
-        bytes_(view.strides[0] * dtype_size(view.dtype)),
+        size_(dtype_size(view.dtype)),
+        bytes_(view.strides[0] * size_),
         window_(window_of(view)),
         order_(row_major_view(window_)),
         space_(make_row_major()),
@@ -132,6 +134,7 @@ class Rows {
   int64_t length() const { return space_.count; }
   bool in_place() const { return in_place_; }
   bool is_dense() const { return is_dense_; }
+  int64_t row_bytes() const { return bytes_; }  // from one row to the next
 
   // Where the row is: one element after the other only if is_dense(), and of the compute type only if in_place().
   char* at(int64_t row) const { return data_ + row * bytes_; }
@@ -146,6 +149,14 @@ class Rows {
       operand_at(row).load(Cursor(space_, 0), length(), buffer);
     }
     return buffer;
+  }
+
+  // Whether all rows are one run of elements.
+  bool lie_together() const { return is_dense_ && bytes_ == length() * size_; }
+
+  // Rows from `first` to `last` - 1, if they lie together.
+  void write_many(int64_t first, int64_t last, const void* values) const {
+    if (first < last && length() != 0) store_((last - first) * length(), values, at(first), 1);
   }
 
   void write(int64_t row, const void* values) const {
@@ -169,7 +180,8 @@ class Rows {
   }
 
   char* data_;
-  int64_t bytes_;  // from one row to the next
+  int64_t size_;
+  int64_t bytes_;
   uhal_tensor window_;
   uhal_tensor order_;
   Space space_;
@@ -203,6 +215,30 @@ UNIHAL_VECTORIZED void combine_rows(int64_t length, int64_t ahead, const Segment
       }
     }
   }
+}
+
+// Where rows by index are, of a table of `count` that are `bytes` apart; whether an index is outside, whose row is
+// anywhere.
+template <class Index>
+UNIHAL_VECTORIZED bool place_rows(int64_t elements, const Index* indices, int64_t step, int64_t count,
+                                  const char* table, int64_t bytes, const void** rows) {
+  const auto first = reinterpret_cast<uintptr_t>(table);
+  int64_t signs = 0;
+  if (step == 1 && bytes >= 0 && bytes <= INT32_MAX && count <= INT32_MAX) {  // no vector multiplies 64 bits
+    const auto apart = static_cast<uint32_t>(bytes);
+    for (int64_t i = 0; i < elements; ++i) {
+      const int64_t row = indices[i];
+      signs |= row | (count - 1 - row);
+      rows[i] = reinterpret_cast<const void*>(first + uintptr_t{static_cast<uint32_t>(row)} * apart);
+    }
+  } else {
+    for (int64_t i = 0; i < elements; ++i) {
+      const int64_t row = indices[i * step];
+      signs |= row | (count - 1 - row);
+      rows[i] = reinterpret_cast<const void*>(first + static_cast<uintptr_t>(row) * static_cast<uintptr_t>(bytes));
+    }
+  }
+  return signs < 0;
 }
 
 struct Problem {
@@ -518,11 +554,13 @@ class Reducer {
     const uhal_tensor& indices = *problem_.indices;
     const auto from = [&](auto* data) {
       const int64_t step = indices.strides[0], count = problem_.x.shape[0];
-      for (int64_t element = begin; element < end; ++element) {
-        const auto row = static_cast<int64_t>(data[element * step]);
-        const bool exists = static_cast<uint64_t>(row) < static_cast<uint64_t>(count);
-        if (!exists) outside_.note(row, count, "index");
-        rows[element - begin] = exists ? static_cast<const void*>(x_.at(row)) : zeros;
+      data += begin * step;
+      if (!place_rows(end - begin, data, step, count, x_.at(0), x_.row_bytes(), rows)) return;
+      for (int64_t i = 0; i < end - begin; ++i) {
+        const auto row = static_cast<int64_t>(data[i * step]);
+        if (static_cast<uint64_t>(row) < static_cast<uint64_t>(count)) continue;
+        outside_.note(row, count, "index");
+        rows[i] = zeros;
       }
     };
     if (indices.dtype == UHAL_INT64) {
@@ -565,6 +603,7 @@ class Reducer {
     const T empty =
         floating ? static_cast<T>(problem_.attributes.empty) : static_cast<T>(problem_.attributes.integer_empty);
     const int64_t length = x_.length();
+    const bool together = !y_.in_place() && y_.lie_together() && from.stride == length;
     for (int64_t segment = first; segment < last; ++segment) {
       T* sum = from.rows + segment * from.stride;
       const int64_t count = from.counts[segment];
@@ -573,9 +612,10 @@ class Reducer {
       } else if (mean) {
         for (int64_t i = 0; i < length; ++i) sum[i] /= static_cast<T>(count);
       }
-      if (sum != reinterpret_cast<T*>(y_.at(segment)) || !y_.in_place()) y_.write(segment, sum);
+      if (!together && (sum != reinterpret_cast<T*>(y_.at(segment)) || !y_.in_place())) y_.write(segment, sum);
       if (problem_.counts != nullptr) store_count(segment, count);
     }
+    if (together) y_.write_many(first, last, from.rows + first * from.stride);
   }
 
   void store_count(int64_t segment, int64_t count) const {
@@ -641,10 +681,15 @@ class Reducer {
     const int64_t threads =
         alone || work < kSerialWork ? 1 : std::clamp<int64_t>(omp_get_max_threads(), 1, std::max<int64_t>(segments, 1));
     parallel_for(threads, kSerialWork, [&](int64_t begin, int64_t end) {
-      const int64_t first = segments * begin / threads;
       const int64_t last = segments * end / threads;
-      accumulate(all, 0, problem_.elements, first, last);
-      finish(all, first, last);
+      // Where each segment's elements are known, sums that are converted are so while a cache has them.
+      const bool by_few = problem_.attributes.form == UHAL_SEGMENT_OFFSETS && !y_.in_place();
+      const int64_t few =
+          by_few ? std::max<int64_t>(kFewElementsOfSums / std::max<int64_t>(x_.length(), 1), 1) : segments;
+      for (int64_t first = segments * begin / threads; first < last; first += few) {
+        accumulate(all, 0, problem_.elements, first, std::min(first + few, last));
+        finish(all, first, std::min(first + few, last));
+      }
     });
   }
 

@@ -1,8 +1,12 @@
 #include "stub/ops/softmax_rows.h"
 
+#include <atomic>
+
 #include "csrc/backends/common/attributes.h"
 #include "csrc/backends/common/dtype.h"
+#include "stub/common/converted_rows.h"
 #include "stub/common/parallel.h"
+#include "stub/common/scratch.h"
 #include "stub/common/staging.h"
 
 namespace unihal::stub {
@@ -59,30 +63,40 @@ void softmax_backward_row(bool logarithm, int64_t count, const T* y, const T* dy
 }
 
 template <typename T>
-uhal_status softmax(const Launch& launch, uhal_dtype dtype) {
+uhal_status softmax(const Launch& launch) {
   const uhal_softmax_attributes attributes = attributes_of(launch.op);
   const uhal_tensor& first = *launch.op.inputs[0];
   const AxisOrder order = order_with_axis_last(first, attributes.axis);
+  const int64_t count = first.rank == 0 ? 1 : first.shape[order.axes[order.rank - 1]];
   Staging staging(launch);
-  const uhal_tensor* x = staging.input(0, dtype, &order);
-  const uhal_tensor* gradient = staging.input(1, dtype, &order);
-  const uhal_tensor* y = staging.output(0, dtype, &order);
+  const ConvertedRows<T> x(staging.input(0, order), count);
+  const ConvertedRows<T> gradient(staging.input(1, order), count);
+  const ConvertedRows<T> y(staging.output(0, order), count);
   if (staging.status() != UHAL_OK) return staging.status();
 
-  const int64_t count = first.rank == 0 ? 1 : first.shape[order.axes[order.rank - 1]];
   const bool logarithm = attributes.logarithm != 0;
+  std::atomic<bool> exhausted{false};
   parallel_for(element_count(first) / count, count * kWork, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin * count; i < end * count; i += count) {
-      const T* x_row = static_cast<const T*>(x->data) + i;
-      T* y_row = static_cast<T*>(y->data) + i;
-      if (gradient == nullptr) {
+    ScratchFrame frame;
+    T* rooms[3] = {};
+    const ConvertedRows<T>* const rows[] = {&x, &gradient, &y};
+    for (int i = 0; i < 3; ++i) {
+      if (!rows[i]->converts()) continue;
+      rooms[i] = frame.take<T>(static_cast<size_t>(count));
+      if (rooms[i] == nullptr) return exhausted.store(true, std::memory_order_relaxed);
+    }
+    for (int64_t i = begin; i < end; ++i) {
+      const T* const x_row = x.read(i, rooms[0]);
+      T* const y_row = y.place(i, rooms[2]);
+      if (gradient.is_absent()) {
         softmax_forward_row(logarithm, count, x_row, y_row);
       } else {
-        softmax_backward_row(logarithm, count, x_row, static_cast<const T*>(gradient->data) + i, y_row);
+        softmax_backward_row(logarithm, count, x_row, gradient.read(i, rooms[1]), y_row);
       }
+      y.finish(i, y_row);
     }
   });
-  return staging.finish();
+  return exhausted.load() ? staging.fail_without_memory() : staging.finish();
 }
 
 }  // namespace
@@ -99,8 +113,7 @@ const char* refuse_softmax(const uhal_op& op) {
 uhal_status run_softmax(const Launch& launch) {
   const uhal_op& op = launch.op;
   if (element_count(*op.inputs[0]) == 0) return UHAL_OK;
-  const uhal_dtype dtype = arithmetic_dtype(op);
-  return dtype == UHAL_FLOAT64 ? softmax<double>(launch, dtype) : softmax<float>(launch, dtype);
+  return arithmetic_dtype(op) == UHAL_FLOAT64 ? softmax<double>(launch) : softmax<float>(launch);
 }
 
 }  // namespace unihal::stub

@@ -10,16 +10,36 @@
 
 namespace unihal::stub {
 
-// The types that arithmetic is done in (op.h, "Arithmetic").
-enum ComputeType { kFloat, kDouble, kInt64, kUint64, kComplexFloat, kComplexDouble, kComputeTypes };
+// The types that arithmetic is done in (op.h, "Arithmetic"). kFloat16 and kBfloat16 are that in float of numbers that
+// lie in memory as they are stored, for loops that convert them on the way, where there are such: buffers of float
+// between loops cost more than cheap arithmetic does. Parameters of these are of float.
+enum ComputeType {
+  kFloat,
+  kDouble,
+  kInt64,
+  kUint64,
+  kComplexFloat,
+  kComplexDouble,
+  kFloat16,
+  kBfloat16,
+  kComputeTypes
+};
 
-inline constexpr int64_t compute_size(ComputeType type) { return type == kFloat ? 4 : type == kComplexDouble ? 16 : 8; }
+inline constexpr int64_t compute_size(ComputeType type) {
+  constexpr int64_t kSize[kComputeTypes] = {4, 8, 8, 8, 8, 16, 2, 2};
+  return kSize[type];
+}
 
 // The dtype that a compute type is stored as without conversion.
 inline constexpr uhal_dtype compute_dtype(ComputeType type) {
-  constexpr uhal_dtype kDtype[kComputeTypes] = {UHAL_FLOAT32, UHAL_FLOAT64,   UHAL_INT64,
-                                                UHAL_UINT64,  UHAL_COMPLEX64, UHAL_COMPLEX128};
+  constexpr uhal_dtype kDtype[kComputeTypes] = {UHAL_FLOAT32,   UHAL_FLOAT64,    UHAL_INT64,   UHAL_UINT64,
+                                                UHAL_COMPLEX64, UHAL_COMPLEX128, UHAL_FLOAT16, UHAL_BFLOAT16};
   return kDtype[type];
+}
+
+// The one of loops that convert numbers of a dtype on the way to float; kFloat for other dtypes.
+inline constexpr ComputeType narrow_type_of(uhal_dtype dtype) {
+  return dtype == UHAL_FLOAT16 ? kFloat16 : dtype == UHAL_BFLOAT16 ? kBfloat16 : kFloat;
 }
 
 // The narrowest compute type that holds every value of a dtype.
@@ -65,7 +85,8 @@ using StoreLoop = void (*)(int64_t count, const void* source, void* destination,
 // How elements enter a reduction, and how they are combined.
 enum ReduceStep { kSum, kSumSquares, kSumAbsolute, kSumExp, kProduct, kMaximum, kMinimum, kAll, kAny, kReduceSteps };
 
-// Reductions accumulate in double for floating compute types and in the type itself for integers.
+// Reductions accumulate in double for floating compute types, kFloat16 and kBfloat16 among them, and in the type itself
+// for integers.
 //
 // Combines `count` adjacent elements into *accumulator. `shift` (of the compute type) is subtracted before kSumExp.
 using ReduceRun = void (*)(int64_t count, const void* source, const void* shift, void* accumulator);
@@ -122,9 +143,9 @@ struct InstructionSet {
   MapLoop map[uhal_map_function_limit][kComputeTypes];          // null where a function is not defined on a type
   MapLoop map_of_same[uhal_map_function_limit][kComputeTypes];  // of those of same_inputs the first elements count
   MapLoop modulus[kComputeTypes];  // of complex types: uhal_map_absolute with results of the type of the parts
-  LoadLoop load[UHAL_DTYPE_COUNT][kComputeTypes];       // complex dtypes to complex types only
-  StoreLoop store[kComputeTypes][UHAL_DTYPE_COUNT];     // and real types to real dtypes only
-  ReduceRun reduce_run[kReduceSteps][kComputeTypes];    // null for complex types
+  LoadLoop load[UHAL_DTYPE_COUNT][kComputeTypes];     // complex dtypes to complex types only, narrow types to and from
+  StoreLoop store[kComputeTypes][UHAL_DTYPE_COUNT];   // their own dtypes, and real types to real dtypes only
+  ReduceRun reduce_run[kReduceSteps][kComputeTypes];  // null for complex types, kSumExp is of kFloat and kDouble
   ReduceRows reduce_rows[kReduceSteps][kComputeTypes];  // and for kSumExp
   ExtremePlace extreme_place[2][kExtremeTypes];         // of the smallest, of the largest
   SumRows (*sum_rows)(uhal_dtype dtype);                // of rows of a dtype; nullptr for other than real floating ones

@@ -1,26 +1,17 @@
 // Conversions between stored dtypes and compute types as loops. Compiled once per instruction set.
 
-#ifdef __SSE2__
-#include <immintrin.h>
-#endif
-
 #include <cstring>
 #include <type_traits>
 
 #include "csrc/backends/common/float_bits.h"
 #include "stub/vector/compute.h"
+#include "stub/vector/narrow.h"
 
 namespace unihal::stub::UHAL_INSTRUCTION_SET {
 namespace {
 
 struct Bool {
   uint8_t bits;
-};
-struct Float16 {
-  uint16_t bits;
-};
-struct Bfloat16 {
-  uint16_t bits;
 };
 struct Float8E4m3fn {
   uint8_t bits;
@@ -44,15 +35,11 @@ inline T load(Bool value) {
 }
 template <class T>
 inline T load(Float16 value) {
-#ifdef __F16C__
-  return static_cast<T>(_cvtsh_ss(value.bits));
-#else
-  return static_cast<T>(float16_to_float(value.bits));
-#endif
+  return static_cast<T>(widen_one(value));
 }
 template <class T>
 inline T load(Bfloat16 value) {
-  return static_cast<T>(bfloat16_to_float(value.bits));
+  return static_cast<T>(widen_one(value));
 }
 template <class T>
 inline T load(Float8E4m3fn value) {
@@ -102,11 +89,19 @@ struct Store<T, Bool> {
 };
 template <class T>
 struct Store<T, Float16> {
-  static Float16 convert(T value) { return {float_to_float16(narrow(value))}; }
+  static Float16 convert(T value) {
+    Float16 stored;
+    shorten_one(narrow(value), &stored);
+    return stored;
+  }
 };
 template <class T>
 struct Store<T, Bfloat16> {
-  static Bfloat16 convert(T value) { return {float_to_bfloat16(narrow(value))}; }
+  static Bfloat16 convert(T value) {
+    Bfloat16 stored;
+    shorten_one(narrow(value), &stored);
+    return stored;
+  }
 };
 template <class T>
 struct Store<T, Float8E4m3fn> {
@@ -161,31 +156,31 @@ void convert_parts(int64_t count, const void* source, void* destination) {
   for (int64_t i = 0; i < 2 * count; ++i) out[i] = static_cast<ToPart>(in[i]);
 }
 
-#ifdef __F16C__
-// By the processor's own instruction, which no loop becomes.
-void load_halves(int64_t count, const Float16* in, float* out) {
-  int64_t i = 0;
-  for (; i + 8 <= count; i += 8) {
-    _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(in + i))));
+template <class Stored>
+inline constexpr bool kIsNarrow = std::is_same_v<Stored, Float16> || std::is_same_v<Stored, Bfloat16>;
+
+// By way of float, a piece at a time.
+constexpr int64_t kFloatPiece = 256;
+
+template <class Stored>
+void widen_pieces(int64_t count, const Stored* __restrict in, double* __restrict out) {
+  float piece[kFloatPiece];
+  for (; count > 0; count -= kFloatPiece, in += kFloatPiece, out += kFloatPiece) {
+    const int64_t length = count < kFloatPiece ? count : kFloatPiece;
+    widen_all(length, in, piece);
+    for (int64_t i = 0; i < length; ++i) out[i] = static_cast<double>(piece[i]);
   }
-  for (; i < count; ++i) out[i] = load<float>(in[i]);
 }
 
-void store_halves(int64_t count, const float* in, Float16* out) {
-  int64_t i = 0;
-  for (; i + 8 <= count; i += 8) {
-    const __m256 numbers = _mm256_loadu_ps(in + i);
-    // NaN becomes one that the instruction would not give.
-    if (_mm256_movemask_ps(_mm256_cmp_ps(numbers, numbers, _CMP_UNORD_Q)) != 0) {
-      for (int64_t j = i; j < i + 8; ++j) out[j] = Store<float, Float16>::convert(in[j]);
-      continue;
-    }
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i),
-                     _mm256_cvtps_ph(numbers, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+template <class Stored>
+void shorten_pieces(int64_t count, const double* __restrict in, Stored* __restrict out) {
+  float piece[kFloatPiece];
+  for (; count > 0; count -= kFloatPiece, in += kFloatPiece, out += kFloatPiece) {
+    const int64_t length = count < kFloatPiece ? count : kFloatPiece;
+    for (int64_t i = 0; i < length; ++i) piece[i] = double_to_float_odd(in[i]);
+    shorten_all(length, piece, out);
   }
-  for (; i < count; ++i) out[i] = Store<float, Float16>::convert(in[i]);
 }
-#endif
 
 // Without AVX-512 no vector converts 64-bit integers.
 #ifdef __AVX512DQ__
@@ -243,11 +238,12 @@ void load_loop(int64_t count, const void* source, int64_t stride, void* destinat
   if constexpr (kIsComplex<T> && kIsComplex<Stored>) {
     if (stride == 1) return convert_parts<Stored, T>(count, source, destination);
   }
-#ifdef __F16C__
-  if constexpr (std::is_same_v<T, float> && std::is_same_v<Stored, Float16>) {
-    if (stride == 1) return load_halves(count, in, out);
+  if constexpr (std::is_same_v<T, float> && kIsNarrow<Stored>) {
+    if (stride == 1) return widen_all(count, in, out);
   }
-#endif
+  if constexpr (std::is_same_v<T, double> && kIsNarrow<Stored>) {
+    if (stride == 1) return widen_pieces(count, in, out);
+  }
   if constexpr (kLoadsWide<T, Stored>) {
     if (stride == 1) return load_wide(count, in, out);
   }
@@ -293,11 +289,12 @@ void store_loop(int64_t count, const void* source, void* destination, int64_t st
   if constexpr (kIsComplex<T> && kIsComplex<Stored>) {
     if (stride == 1) return convert_parts<T, Stored>(count, source, destination);
   }
-#ifdef __F16C__
-  if constexpr (std::is_same_v<T, float> && std::is_same_v<Stored, Float16>) {
-    if (stride == 1) return store_halves(count, in, out);
+  if constexpr (std::is_same_v<T, float> && kIsNarrow<Stored>) {
+    if (stride == 1) return shorten_all(count, in, out);
   }
-#endif
+  if constexpr (std::is_same_v<T, double> && kIsNarrow<Stored>) {
+    if (stride == 1) return shorten_pieces(count, in, out);
+  }
   if constexpr (kNarrowsNumbers<T, Stored>) {
     if (stride == 1) return narrow_numbers(count, in, out);
   }
@@ -308,12 +305,30 @@ void store_loop(int64_t count, const void* source, void* destination, int64_t st
   }
 }
 
+// Numbers of two bytes as they are.
+void copy_numbers(int64_t count, const uint16_t* from, int64_t from_stride, uint16_t* to, int64_t to_stride) {
+  if (from_stride == 1 && to_stride == 1) {
+    std::memcpy(to, from, static_cast<size_t>(count) * sizeof(uint16_t));
+  } else {
+    for (int64_t i = 0; i < count; ++i) to[i * to_stride] = from[i * from_stride];
+  }
+}
+
+void copy_in(int64_t count, const void* source, int64_t stride, void* destination) {
+  copy_numbers(count, static_cast<const uint16_t*>(source), stride, static_cast<uint16_t*>(destination), 1);
+}
+
+void copy_out(int64_t count, const void* source, void* destination, int64_t stride) {
+  copy_numbers(count, static_cast<const uint16_t*>(source), 1, static_cast<uint16_t*>(destination), stride);
+}
+
 }  // namespace
 
 #define UHAL_COMPLEX_LOADS(Stored) load_loop<Complex<float>, Stored>, load_loop<Complex<double>, Stored>
-#define UHAL_LOADS(Stored)                                                                                       \
-  {load_loop<float, Stored>, load_loop<double, Stored>, load_loop<int64_t, Stored>, load_loop<uint64_t, Stored>, \
-   UHAL_COMPLEX_LOADS(Stored)}
+#define UHAL_LOADS_OF(Stored)                                                                                   \
+  load_loop<float, Stored>, load_loop<double, Stored>, load_loop<int64_t, Stored>, load_loop<uint64_t, Stored>, \
+      UHAL_COMPLEX_LOADS(Stored)
+#define UHAL_LOADS(Stored) {UHAL_LOADS_OF(Stored)}
 extern const LoadLoop kLoadLoops[UHAL_DTYPE_COUNT][kComputeTypes];
 const LoadLoop kLoadLoops[UHAL_DTYPE_COUNT][kComputeTypes] = {
     {},
@@ -326,8 +341,8 @@ const LoadLoop kLoadLoops[UHAL_DTYPE_COUNT][kComputeTypes] = {
     UHAL_LOADS(uint16_t),
     UHAL_LOADS(uint32_t),
     UHAL_LOADS(uint64_t),
-    UHAL_LOADS(Float16),
-    UHAL_LOADS(Bfloat16),
+    {UHAL_LOADS_OF(Float16), copy_in},
+    {UHAL_LOADS_OF(Bfloat16), nullptr, copy_in},
     UHAL_LOADS(float),
     UHAL_LOADS(double),
     {nullptr, nullptr, nullptr, nullptr, UHAL_COMPLEX_LOADS(Complex<float>)},
@@ -356,11 +371,19 @@ const LoadLoop kLoadLoops[UHAL_DTYPE_COUNT][kComputeTypes] = {
    store_loop<T, Float8E4m3fn>, \
    store_loop<T, Float8E5m2>}
 #define UHAL_COMPLEX_STORES(T) UHAL_STORES(T, store_loop<T, Complex<float>>, store_loop<T, Complex<double>>)
+// Of the dtypes before float16 and bfloat16.
+#define UHAL_NO_STORES nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr
+static_assert(UHAL_FLOAT16 == 10 && UHAL_BFLOAT16 == 11);
 extern const StoreLoop kStoreLoops[kComputeTypes][UHAL_DTYPE_COUNT];
 const StoreLoop kStoreLoops[kComputeTypes][UHAL_DTYPE_COUNT] = {
-    UHAL_STORES(float, nullptr, nullptr),   UHAL_STORES(double, nullptr, nullptr),
-    UHAL_STORES(int64_t, nullptr, nullptr), UHAL_STORES(uint64_t, nullptr, nullptr),
-    UHAL_COMPLEX_STORES(Complex<float>),    UHAL_COMPLEX_STORES(Complex<double>),
+    UHAL_STORES(float, nullptr, nullptr),
+    UHAL_STORES(double, nullptr, nullptr),
+    UHAL_STORES(int64_t, nullptr, nullptr),
+    UHAL_STORES(uint64_t, nullptr, nullptr),
+    UHAL_COMPLEX_STORES(Complex<float>),
+    UHAL_COMPLEX_STORES(Complex<double>),
+    {UHAL_NO_STORES, copy_out},
+    {UHAL_NO_STORES, nullptr, copy_out},
 };
 
 // A whole line in one store where there is one: in several the write-combining buffers fill more slowly.

@@ -1,8 +1,10 @@
 // The functions of csrc/tables/elementwise.def as loops. Compiled once per instruction set.
 
+#include <cstring>
 #include <limits>
 
 #include "stub/vector/compute.h"
+#include "stub/vector/narrow.h"
 #include "stub/vector/vector_math.h"
 
 // An unsigned compute type makes some tests of an expression always true.
@@ -168,19 +170,81 @@ UHAL_RESTS(double)
 #undef UHAL_RESTS
 #endif
 
+// -- numbers of two bytes: converted tile by tile, which stay in registers where the function is cheap
+
+// Beyond, conversions are little of the time.
+constexpr int kFlopsOfNarrow = 8;
+
+// The loop of float, all of whose calls are inlined: of a known count no arrays are left of it.
+template <class Stored, int input_count, MapLoop loop>
+__attribute__((flatten)) void narrow_loop(int64_t count, const void* const* inputs, void* const* outputs,
+                                          const void* parameters) {
+  constexpr int64_t kTile = 2 * kWidened;
+  const Stored* from[input_count];
+  for (int k = 0; k < input_count; ++k) from[k] = static_cast<const Stored*>(inputs[k]);
+  auto* to = static_cast<Stored*>(outputs[0]);
+  Stored rests[input_count][kTile] = {}, last[kTile];
+  for (; count > 0; count -= kTile, to += kTile) {
+    if (count < kTile) {
+      for (int k = 0; k < input_count; ++k) {
+        std::memcpy(rests[k], from[k], static_cast<size_t>(count) * sizeof(Stored));
+        from[k] = rests[k];
+      }
+    }
+    float numbers[input_count][kTile], results[kTile];
+    const void* own_inputs[input_count];
+    void* own_outputs[] = {results};
+    for (int k = 0; k < input_count; ++k) {
+      widen<kTile>(from[k], numbers[k]);
+      own_inputs[k] = numbers[k];
+      from[k] += kTile;
+    }
+    loop(kTile, own_inputs, own_outputs, parameters);
+    shorten<kTile>(results, count < kTile ? last : to);
+    if (count < kTile) std::memcpy(to, last, static_cast<size_t>(count) * sizeof(Stored));
+  }
+}
+
+// What only touches signs needs no conversions: bits & kept ^ flipped.
+template <uint16_t kept, uint16_t flipped>
+void change_signs(int64_t count, const void* const* inputs, void* const* outputs, const void*) {
+  const auto* from = static_cast<const uint16_t*>(inputs[0]);
+  auto* to = static_cast<uint16_t*>(outputs[0]);
+  UHAL_INDEPENDENT
+  for (int64_t i = 0; i < count; ++i) to[i] = static_cast<uint16_t>((from[i] & kept) ^ flipped);
+}
+
+template <class Stored, int input_count, int flops, MapLoop loop>
+constexpr MapLoop narrow_loop_of() {
+  if constexpr (loop == static_cast<MapLoop>(loop_negative<float>)) return change_signs<0xffff, 0x8000>;
+  if constexpr (loop == static_cast<MapLoop>(loop_absolute<float>)) return change_signs<0x7fff, 0>;
+  if constexpr (flops <= kFlopsOfNarrow) return narrow_loop<Stored, input_count, loop>;
+  return nullptr;
+}
+
 }  // namespace
 
-#define UHAL_ROW_INTEGER(name) {loop_##name<float>, loop_##name<double>, loop_##name<int64_t>, loop_##name<uint64_t>},
-#define UHAL_ROW_FLOATING(name) {loop_##name<float>, loop_##name<double>, nullptr, nullptr},
-#define UHAL_MAP1(name, domain, flops, expression) UHAL_ROW_##domain(name)
-#define UHAL_MAP2(name, domain, flops, expression) UHAL_ROW_##domain(name)
-#define UHAL_MAP3(name, domain, flops, expression) UHAL_ROW_##domain(name)
-#define UHAL_UPDATE(name, inputs, outputs, flops, ...) UHAL_ROW_FLOATING(name)
+#define UHAL_LOOPS_INTEGER(name) loop_##name<float>, loop_##name<double>, loop_##name<int64_t>, loop_##name<uint64_t>
+#define UHAL_LOOPS_FLOATING(name) loop_##name<float>, loop_##name<double>, nullptr, nullptr
+#define UHAL_ROW(name, domain, inputs, flops)                                          \
+  {UHAL_LOOPS_##domain(name), nullptr, nullptr,                                        \
+   narrow_loop_of<Float16, inputs, flops, static_cast<MapLoop>(loop_##name<float>)>(), \
+   narrow_loop_of<Bfloat16, inputs, flops, static_cast<MapLoop>(loop_##name<float>)>()},
+#define UHAL_MAP1(name, domain, flops, expression) UHAL_ROW(name, domain, 1, flops)
+#define UHAL_MAP2(name, domain, flops, expression) UHAL_ROW(name, domain, 2, flops)
+#define UHAL_MAP3(name, domain, flops, expression) UHAL_ROW(name, domain, 3, flops)
+#define UHAL_UPDATE(name, inputs, outputs, flops, ...) {UHAL_LOOPS_FLOATING(name)},
 extern const MapLoop kMapLoops[uhal_map_function_limit][kComputeTypes];
 const MapLoop kMapLoops[uhal_map_function_limit][kComputeTypes] = {
 #include "csrc/tables/elementwise.def"
 #undef UHAL_UPDATE
 };
+#undef UHAL_MAP1
+#undef UHAL_MAP2
+#undef UHAL_MAP3
+#define UHAL_MAP1(name, domain, flops, expression) {UHAL_LOOPS_##domain(name)},
+#define UHAL_MAP2 UHAL_MAP1
+#define UHAL_MAP3 UHAL_MAP1
 #define UHAL_UPDATE(name, inputs, outputs, flops, ...)                                                           \
   {loop_##name<float, same_inputs(uhal_map_##name)>, loop_##name<double, same_inputs(uhal_map_##name)>, nullptr, \
    nullptr},

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "stub/vector/compute.h"
+#include "stub/vector/narrow.h"
 #include "stub/vector/vector_math.h"
 
 // An unsigned compute type makes some tests always true.
@@ -27,11 +28,53 @@ constexpr int64_t kLargeBytes = 1 << 18;
 constexpr int64_t kAheadBytes = 4096;
 constexpr int64_t kLine = 64;
 
-template <class T>
-inline void ask_ahead(const T* x) {
+template <class Stored>
+inline void ask_ahead(const Stored* x) {
   const char* from = reinterpret_cast<const char*>(x) + kAheadBytes;
-  for (int64_t at = 0; at < kLanes * static_cast<int64_t>(sizeof(T)); at += kLine) __builtin_prefetch(from + at);
+  for (int64_t at = 0; at < kLanes * static_cast<int64_t>(sizeof(Stored)); at += kLine) __builtin_prefetch(from + at);
 }
+
+// The type that elements of a stored one are computed in, and some of them, which `room` is for.
+template <class Stored>
+struct Computed {
+  using Type = Stored;
+};
+template <>
+struct Computed<Float16> {
+  using Type = float;
+};
+template <>
+struct Computed<Bfloat16> {
+  using Type = float;
+};
+template <int64_t count, class Stored>
+struct Numbers {
+  using T = typename Computed<Stored>::Type;
+  T room[count];
+  const T* of(const Stored* x) {
+    widen<count>(x, room);
+    return room;
+  }
+};
+template <int64_t count, class T>
+struct OwnNumbers {
+  const T* of(const T* x) { return x; }
+};
+template <int64_t count>
+struct Numbers<count, float> : OwnNumbers<count, float> {};
+template <int64_t count>
+struct Numbers<count, double> : OwnNumbers<count, double> {};
+template <int64_t count>
+struct Numbers<count, int64_t> : OwnNumbers<count, int64_t> {};
+template <int64_t count>
+struct Numbers<count, uint64_t> : OwnNumbers<count, uint64_t> {};
+
+template <class T>
+inline T number_of(T x) {
+  return x;
+}
+inline float number_of(Float16 x) { return widen_one(x); }
+inline float number_of(Bfloat16 x) { return widen_one(x); }
 
 inline float exponential(float x) { return ::expf(x); }
 inline double exponential(double x) { return ::exp(x); }
@@ -56,8 +99,10 @@ template <ReduceStep step, class T>
 inline T combine(T a, T b) {
   if constexpr (step == kProduct || step == kAll) return a * b;
   if constexpr (step == kAny) return a > b ? a : b;
-  if constexpr (step == kMaximum) return (a > b || a != a) ? a : b;
-  if constexpr (step == kMinimum) return (a < b || a != a) ? a : b;
+  if constexpr (step == kMaximum || step == kMinimum) {
+    const T best = (step == kMaximum ? a > b : a < b) ? a : b;  // b where either is NaN: one instruction
+    return a != a ? a : best;
+  }
   return a + b;
 }
 
@@ -70,64 +115,96 @@ struct Accumulator<float> {
   using Type = double;
 };
 
-// One lane per position: GCC keeps the array in vector registers.
-template <ReduceStep step, class T>
-void reduce_run(int64_t count, const void* source, const void* shift_pointer, void* accumulator) {
+// All lanes in order of halves, which vectors are added up in.
+template <ReduceStep step, int64_t count, class A>
+inline A fold(A* lanes) {
+#pragma GCC unroll 8
+  for (int64_t width = count / 2; width >= 1; width /= 2) {
+    for (int64_t j = 0; j < width; ++j) lanes[j] = combine<step, A>(lanes[j], lanes[j + width]);
+  }
+  return lanes[0];
+}
+
+// `length` elements, which `count` lanes divide, one lane per position: GCC keeps the array in vector registers.
+template <ReduceStep step, int64_t count, class Stored, class T>
+inline typename Accumulator<T>::Type reduce_lanes(int64_t length, const Stored* x, T shift, bool large) {
   using A = typename Accumulator<T>::Type;
   // Products are taken in the accumulator's type: in float their order would decide whether they overflow.
   using Lane = std::conditional_t<step == kProduct, A, T>;
-  const T* x = static_cast<const T*>(source);
+  constexpr int64_t kFolded = 8;
+  Lane lanes[count];
+  {
+    Numbers<count, Stored> first;
+    const T* const numbers = first.of(x);
+    for (int64_t j = 0; j < count; ++j) lanes[j] = enter<step, T>(numbers[j], shift);
+  }
+  for (int64_t i = count; i < length; i += count) {
+    if (large) ask_ahead(x + i);
+    Numbers<count, Stored> next;
+    const T* const numbers = next.of(x + i);
+    for (int64_t j = 0; j < count; ++j) lanes[j] = combine<step, Lane>(lanes[j], enter<step, T>(numbers[j], shift));
+  }
+  for (int64_t width = count / 2; width >= kFolded; width /= 2) {
+    for (int64_t j = 0; j < width; ++j) lanes[j] = combine<step, Lane>(lanes[j], lanes[j + width]);
+  }
+  A few[kFolded];
+  for (int64_t j = 0; j < kFolded; ++j) few[j] = lanes[j];
+  return fold<step, kFolded>(few);
+}
+
+template <ReduceStep step, class Stored>
+void reduce_run(int64_t count, const void* source, const void* shift_pointer, void* accumulator) {
+  using T = typename Computed<Stored>::Type;
+  using A = typename Accumulator<T>::Type;
+  const auto* x = static_cast<const Stored*>(source);
   const T shift = step == kSumExp ? *static_cast<const T*>(shift_pointer) : T(0);
   constexpr int64_t longest = std::is_same_v<T, A> ? kWideRun : kRun;
-  const bool large = count * static_cast<int64_t>(sizeof(T)) >= kLargeBytes;
+  const bool large = count * static_cast<int64_t>(sizeof(Stored)) >= kLargeBytes;
   A total = *static_cast<A*>(accumulator);
+  // What no lanes are full of is a chain of its own, which the processor follows beside the others.
+  const int64_t rest = count % kFewLanes;
+  if (rest > 0) {
+    const Stored* const last = x + (count - rest);
+    A few = enter<step, T>(number_of(last[0]), shift);
+    for (int64_t j = 1; j < rest; ++j) few = combine<step, A>(few, enter<step, T>(number_of(last[j]), shift));
+    total = combine<step, A>(total, few);
+    count -= rest;
+  }
   while (count >= kLanes) {
     const int64_t length = (count < longest ? count : longest) / kLanes * kLanes;
-    Lane lanes[kLanes];
-    for (int64_t j = 0; j < kLanes; ++j) lanes[j] = enter<step, T>(x[j], shift);
-    for (int64_t i = kLanes; i < length; i += kLanes) {
-      if (large) ask_ahead(x + i);
-      for (int64_t j = 0; j < kLanes; ++j) lanes[j] = combine<step, Lane>(lanes[j], enter<step, T>(x[i + j], shift));
-    }
-    for (int64_t width = kLanes / 2; width >= 8; width /= 2) {
-      for (int64_t j = 0; j < width; ++j) lanes[j] = combine<step, Lane>(lanes[j], lanes[j + width]);
-    }
-    for (int64_t j = 0; j < 8; ++j) total = combine<step, A>(total, lanes[j]);
+    total = combine<step, A>(total, reduce_lanes<step, kLanes, Stored, T>(length, x, shift, large));
     x += length;
     count -= length;
   }
   if (count >= kFewLanes) {
     const int64_t length = count / kFewLanes * kFewLanes;
-    Lane lanes[kFewLanes];
-    for (int64_t j = 0; j < kFewLanes; ++j) lanes[j] = enter<step, T>(x[j], shift);
-    for (int64_t i = kFewLanes; i < length; i += kFewLanes) {
-      for (int64_t j = 0; j < kFewLanes; ++j) lanes[j] = combine<step, Lane>(lanes[j], enter<step, T>(x[i + j], shift));
-    }
-    for (int64_t j = 0; j < kFewLanes / 2; ++j) lanes[j] = combine<step, Lane>(lanes[j], lanes[j + kFewLanes / 2]);
-    for (int64_t j = 0; j < kFewLanes / 2; ++j) total = combine<step, A>(total, lanes[j]);
-    x += length;
-    count -= length;
+    total = combine<step, A>(total, reduce_lanes<step, kFewLanes, Stored, T>(length, x, shift, false));
   }
-  for (int64_t j = 0; j < count; ++j) total = combine<step, A>(total, enter<step, T>(x[j], shift));
   *static_cast<A*>(accumulator) = total;
 }
 
 // Short rows that lie one after the other, as a run whose lanes belong to the columns in turn: `count` divides kTurns.
 constexpr int64_t kTurns = 8;
-template <ReduceStep step, class T>
-void reduce_turns(int64_t count, int64_t rows, const T* x, typename Accumulator<T>::Type* total) {
-  using A = typename Accumulator<T>::Type;
+template <ReduceStep step, class Stored, class A>
+void reduce_turns(int64_t count, int64_t rows, const Stored* x, A* total) {
+  using T = typename Computed<Stored>::Type;
   using Lane = std::conditional_t<step == kProduct, A, T>;
   constexpr int64_t longest = std::is_same_v<T, A> ? kWideRun : kRun;
   int64_t left = count * rows;
-  const bool large = left * static_cast<int64_t>(sizeof(T)) >= kLargeBytes;
+  const bool large = left * static_cast<int64_t>(sizeof(Stored)) >= kLargeBytes;
   while (left >= kLanes) {
     const int64_t length = (left < longest ? left : longest) / kLanes * kLanes;
     Lane lanes[kLanes];
-    for (int64_t j = 0; j < kLanes; ++j) lanes[j] = enter<step, T>(x[j], T(0));
+    {
+      Numbers<kLanes, Stored> first;
+      const T* const numbers = first.of(x);
+      for (int64_t j = 0; j < kLanes; ++j) lanes[j] = enter<step, T>(numbers[j], T(0));
+    }
     for (int64_t i = kLanes; i < length; i += kLanes) {
       if (large) ask_ahead(x + i);
-      for (int64_t j = 0; j < kLanes; ++j) lanes[j] = combine<step, Lane>(lanes[j], enter<step, T>(x[i + j], T(0)));
+      Numbers<kLanes, Stored> next;
+      const T* const numbers = next.of(x + i);
+      for (int64_t j = 0; j < kLanes; ++j) lanes[j] = combine<step, Lane>(lanes[j], enter<step, T>(numbers[j], T(0)));
     }
     for (int64_t width = kLanes / 2; width >= kTurns; width /= 2) {
       for (int64_t j = 0; j < width; ++j) lanes[j] = combine<step, Lane>(lanes[j], lanes[j + width]);
@@ -136,48 +213,78 @@ void reduce_turns(int64_t count, int64_t rows, const T* x, typename Accumulator<
     x += length;
     left -= length;
   }
-  for (int64_t j = 0; j < left; ++j) total[j % count] = combine<step, A>(total[j % count], enter<step, T>(x[j], T(0)));
+  for (int64_t j = 0; j < left; ++j) {
+    total[j % count] = combine<step, A>(total[j % count], enter<step, T>(number_of(x[j]), T(0)));
+  }
 }
 
-template <ReduceStep step, class T>
-void reduce_rows(int64_t count, int64_t rows, const void* source, int64_t row_stride, void* accumulators) {
-  using A = typename Accumulator<T>::Type;
-  const T* x = static_cast<const T*>(source);
-  if (count > 0 && row_stride == count && kTurns % count == 0) {
-    reduce_turns<step, T>(count, rows, x, static_cast<A*>(accumulators));
+// `rows` rows, kRows at most: row[r * row_stride + j] for `count` columns j.
+template <ReduceStep step, class T, class A>
+inline void reduce_some_rows(int64_t count, int64_t rows, const T* x, int64_t row_stride, A* __restrict total) {
+  if (rows < kRows) {
+    for (; rows > 0; --rows, x += row_stride) {
+      for (int64_t j = 0; j < count; ++j) total[j] = combine<step, A>(total[j], enter<step, T>(x[j], T(0)));
+    }
     return;
   }
-  A* __restrict total = static_cast<A*>(accumulators);
-  for (; rows >= kRows; rows -= kRows, x += kRows * row_stride) {
-    for (int64_t j = 0; j < count; ++j) {
-      const T* column = x + j;
-      if constexpr (step == kProduct) {
-        A product = total[j];
-        for (int64_t r = 0; r < kRows; ++r) product *= column[r * row_stride];
-        total[j] = product;
-      } else {
-        T part = enter<step, T>(column[0], T(0));
-        for (int64_t r = 1; r < kRows; ++r) part = combine<step, T>(part, enter<step, T>(column[r * row_stride], T(0)));
-        total[j] = combine<step, A>(total[j], part);
-      }
+  for (int64_t j = 0; j < count; ++j) {
+    const T* column = x + j;
+    if constexpr (step == kProduct) {
+      A product = total[j];
+      for (int64_t r = 0; r < kRows; ++r) product *= column[r * row_stride];
+      total[j] = product;
+    } else {
+      T part = enter<step, T>(column[0], T(0));
+      for (int64_t r = 1; r < kRows; ++r) part = combine<step, T>(part, enter<step, T>(column[r * row_stride], T(0)));
+      total[j] = combine<step, A>(total[j], part);
     }
   }
-  for (; rows > 0; --rows, x += row_stride) {
-    for (int64_t j = 0; j < count; ++j) total[j] = combine<step, A>(total[j], enter<step, T>(x[j], T(0)));
+}
+
+template <ReduceStep step, class Stored>
+void reduce_rows(int64_t count, int64_t rows, const void* source, int64_t row_stride, void* accumulators) {
+  using T = typename Computed<Stored>::Type;
+  using A = typename Accumulator<T>::Type;
+  const auto* x = static_cast<const Stored*>(source);
+  auto* const total = static_cast<A*>(accumulators);
+  if (count > 0 && row_stride == count && kTurns % count == 0) {
+    reduce_turns<step, Stored, A>(count, rows, x, total);
+    return;
+  }
+  for (int64_t some = rows < kRows ? rows : kRows; rows > 0; rows -= some, x += some * row_stride) {
+    some = rows < kRows ? rows : kRows;
+    if constexpr (std::is_same_v<T, Stored>) {
+      reduce_some_rows<step, T, A>(count, some, x, row_stride, total);
+    } else {
+      // By columns whose numbers of all rows are in registers.
+      int64_t j = 0;
+      for (; j + kWidened <= count && some == kRows; j += kWidened) {
+        T numbers[kRows][kWidened];
+#pragma GCC unroll 8
+        for (int64_t r = 0; r < kRows; ++r) widen<kWidened>(x + r * row_stride + j, numbers[r]);
+        reduce_some_rows<step, T, A>(kWidened, kRows, numbers[0], kWidened, total + j);
+      }
+      for (; j < count; ++j) {
+        T numbers[kRows] = {};
+        for (int64_t r = 0; r < some; ++r) numbers[r] = number_of(x[r * row_stride + j]);
+        reduce_some_rows<step, T, A>(1, some, numbers, 1, total + j);
+      }
+    }
   }
 }
 
 }  // namespace
 
-#define UHAL_RUNS(step) \
-  {reduce_run<step, float>, reduce_run<step, double>, reduce_run<step, int64_t>, reduce_run<step, uint64_t>}
-#define UHAL_ROWS(step) \
-  {reduce_rows<step, float>, reduce_rows<step, double>, reduce_rows<step, int64_t>, reduce_rows<step, uint64_t>}
+#define UHAL_LOOPS(loop, step)                                                                 \
+  {loop<step, float>, loop<step, double>,  loop<step, int64_t>, loop<step, uint64_t>, nullptr, \
+   nullptr,           loop<step, Float16>, loop<step, Bfloat16>}
+#define UHAL_RUNS(step) UHAL_LOOPS(reduce_run, step)
+#define UHAL_ROWS(step) UHAL_LOOPS(reduce_rows, step)
 
 extern const ReduceRun kReduceRuns[kReduceSteps][kComputeTypes];
 const ReduceRun kReduceRuns[kReduceSteps][kComputeTypes] = {
     UHAL_RUNS(kSum),         UHAL_RUNS(kSumSquares),
-    UHAL_RUNS(kSumAbsolute), {reduce_run<kSumExp, float>, reduce_run<kSumExp, double>, nullptr, nullptr},
+    UHAL_RUNS(kSumAbsolute), {reduce_run<kSumExp, float>, reduce_run<kSumExp, double>},
     UHAL_RUNS(kProduct),     UHAL_RUNS(kMaximum),
     UHAL_RUNS(kMinimum),     UHAL_RUNS(kAll),
     UHAL_RUNS(kAny),

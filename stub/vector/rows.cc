@@ -1,23 +1,10 @@
 // Sums of rows that lie anywhere, as loops. Compiled once per instruction set.
 
-#ifdef __SSE2__
-#include <immintrin.h>
-#endif
-
-#include <type_traits>
-
-#include "csrc/backends/common/float_bits.h"
 #include "stub/vector/compute.h"
+#include "stub/vector/narrow.h"
 
 namespace unihal::stub::UHAL_INSTRUCTION_SET {
 namespace {
-
-struct Float16 {
-  uint16_t bits;
-};
-struct Bfloat16 {
-  uint16_t bits;
-};
 
 template <class T>
 struct Lanes {
@@ -27,8 +14,8 @@ struct Lanes {
 
 inline float number(float value) { return value; }
 inline double number(double value) { return value; }
-inline float number(Bfloat16 value) { return bfloat16_to_float(value.bits); }
-inline float number(Float16 value) { return float16_to_float(value.bits); }
+inline float number(Bfloat16 value) { return widen_one(value); }
+inline float number(Float16 value) { return widen_one(value); }
 
 // A vector of the numbers from `row` on.
 inline void read(const float* row, Lanes<float>::Vector& numbers) {

@@ -66,15 +66,19 @@ inline float float8_e4m3fn_to_float(uint8_t byte) {
   return float_of(sign | (magnitude < 0x8 ? subnormal : magnitude == 0x7f ? 0x7fc00000 : normal));
 }
 
-// Rounds to nearest even; beyond the range gives infinity, NaN stays NaN.
+// Rounds to nearest even; beyond the range gives infinity, NaN stays NaN. Whole words are chosen, and cut last, as
+// above; as signed numbers, which vectors compare in one instruction.
 inline uint8_t float_to_float8_e5m2(float value) {
   const uint32_t bits = bits_of(value);
-  const uint32_t magnitude = bits & 0x7fffffff;
-  const uint32_t sign = (bits >> 24) & 0x80;
-  const uint32_t normal = (magnitude + 0xfffff + ((magnitude >> 21) & 1) - (112u << 23)) >> 21;
-  const uint32_t subnormal = bits_of(float_of(magnitude) + 128.0f) - 0x43000000;  // rounds at 2^-16
-  const uint32_t special = magnitude > 0x7f800000 ? 0x7e : 0x7c;
-  return static_cast<uint8_t>(sign | (magnitude >= 0x47800000 ? special : magnitude < 0x38800000 ? subnormal : normal));
+  const auto magnitude = static_cast<int32_t>(bits & 0x7fffffff);
+  const int32_t within = magnitude < 0x47800000 ? magnitude : 0x47800000;  // from there on it is infinity
+  const int32_t normal = (within + 0xfffff + ((within >> 21) & 1) - (112 << 23)) >> 21;
+  // Below the normal range: adding 128 rounds at 2^-16.
+  const auto subnormal =
+      static_cast<int32_t>(bits_of(float_of(static_cast<uint32_t>(magnitude)) + 128.0f) - 0x43000000);
+  const int32_t number = magnitude < 0x38800000 ? subnormal : normal;
+  const int32_t byte = magnitude > 0x7f800000 ? 0x7e : number;
+  return static_cast<uint8_t>(static_cast<int32_t>((bits & 0x80000000) | static_cast<uint32_t>(byte) << 24) >> 24);
 }
 
 // Rounds to nearest even; beyond the range gives NaN, as there are no infinities.
