@@ -212,7 +212,8 @@ def test_a_suite_that_hangs_is_ended_and_says_where(
     monkeypatch.chdir(tmp_path)
     suites.LOGS.mkdir(parents=True)
     assert not suites.run(suites.Suite("works", "rest"), idle_seconds=1).failed
-    assert suites.run(suites.Suite("waits", "rest"), idle_seconds=4).failed  # Python starts within, on a busy machine too
+    # Python has started within, on a busy machine too.
+    assert suites.run(suites.Suite("waits", "rest"), idle_seconds=4).failed
     printed = capfd.readouterr().out
     assert re.search(r"waits\.py\n  python\S*:\w+", printed)
     assert 'waits.py", line 1 in <module>' in printed
