@@ -7,10 +7,10 @@ recurrent layers (two, in both directions, 512 wide, 64 sequences of 128) and nn
 and decoder, 512 wide, 32 sequences of 128), eager, Momentum SGD, in each framework's default math mode or with
 --bfloat16 its automatic mixed precision. Both measure a library's algorithms for each convolution in the first step
 (torch.backends.cudnn.benchmark; UNIHAL_GPU_MEASURE=0 takes what the heuristic chooses). BERT and GPT are in
-training.py. Each framework is a process of its own; they take turns, a round of five steps at a time, waited for at its
-end, on an otherwise idle GPU. A step's time is a fifth of the fastest of eight rounds: a host that other machines share
-only ever adds to it. --ours and --peer name other places: `--ours iluvatar --peer cpu --batch 2 --pixels 64` tries the
-program on the stub."""
+training.py. Each framework is a process of its own; they take turns on the same four cores and an otherwise idle GPU, a
+round of five steps at a time, waited for at its end. A step's time is a fifth of the fastest of eight rounds: a host
+that other machines share only ever adds to it. --ours and --peer name other places: `--ours iluvatar --peer cpu --batch 2
+--pixels 64` tries the program on the stub."""
 
 from __future__ import annotations
 
@@ -46,6 +46,7 @@ RECURRENT = ("LSTM", "GRU")
 NAMES = (*VISION, *RECURRENT, "Transformer")
 CLASSES, WIDTH, LAYERS, LENGTH, SEQUENCES, SENTENCES, HEADS, DEPTH = 10, 512, 2, 128, 64, 32, 8, 6
 WARM_UP_STEPS, ROUNDS, STEPS = 4, 8, 5
+CORES = 4
 
 #: What a line with a round's time begins with.
 ANSWER = "NETWORK"
@@ -221,6 +222,7 @@ def main() -> int:
         serve(options)
         return 0
     names = [name for name in NAMES if options.only in name]
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-CORES:])
     seconds = measured(names, sys.argv[1:])
     table = Table("network", "Paddle, ms", "PyTorch, ms", "ratio")
     rows = []
