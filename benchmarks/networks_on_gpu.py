@@ -9,8 +9,8 @@ and decoder, 512 wide, 32 sequences of 128), eager, Momentum SGD, in each framew
 (torch.backends.cudnn.benchmark; UNIHAL_GPU_MEASURE=0 takes what the heuristic chooses). BERT and GPT are in
 training.py. Each framework is a process of its own; they take turns on the same four cores and an otherwise idle GPU, a
 round of five steps at a time, waited for at its end. A step's time is a fifth of the fastest of eight rounds: a host
-that other machines share only ever adds to it. --ours and --peer name other places: `--ours iluvatar --peer cpu --batch 2
---pixels 64` tries the program on the stub."""
+that other machines share only ever adds to it. --ours and --peer name other places: `--ours iluvatar --peer cpu
+--batch 2 --pixels 64` tries the program on the stub."""
 
 from __future__ import annotations
 
