@@ -214,10 +214,10 @@ void change_signs(int64_t count, const void* const* inputs, void* const* outputs
   for (int64_t i = 0; i < count; ++i) to[i] = static_cast<uint16_t>((from[i] & kept) ^ flipped);
 }
 
-template <class Stored, int input_count, int flops, MapLoop loop>
+template <class Stored, int function, int input_count, int flops, MapLoop loop>
 constexpr MapLoop narrow_loop_of() {
-  if constexpr (loop == static_cast<MapLoop>(loop_negative<float>)) return change_signs<0xffff, 0x8000>;
-  if constexpr (loop == static_cast<MapLoop>(loop_absolute<float>)) return change_signs<0x7fff, 0>;
+  if constexpr (function == uhal_map_negative) return change_signs<0xffff, 0x8000>;
+  if constexpr (function == uhal_map_absolute) return change_signs<0x7fff, 0>;
   if constexpr (flops <= kFlopsOfNarrow) return narrow_loop<Stored, input_count, loop>;
   return nullptr;
 }
@@ -226,10 +226,10 @@ constexpr MapLoop narrow_loop_of() {
 
 #define UHAL_LOOPS_INTEGER(name) loop_##name<float>, loop_##name<double>, loop_##name<int64_t>, loop_##name<uint64_t>
 #define UHAL_LOOPS_FLOATING(name) loop_##name<float>, loop_##name<double>, nullptr, nullptr
-#define UHAL_ROW(name, domain, inputs, flops)                                          \
-  {UHAL_LOOPS_##domain(name), nullptr, nullptr,                                        \
-   narrow_loop_of<Float16, inputs, flops, static_cast<MapLoop>(loop_##name<float>)>(), \
-   narrow_loop_of<Bfloat16, inputs, flops, static_cast<MapLoop>(loop_##name<float>)>()},
+#define UHAL_ROW(name, domain, inputs, flops)                                                           \
+  {UHAL_LOOPS_##domain(name), nullptr, nullptr,                                                         \
+   narrow_loop_of<Float16, uhal_map_##name, inputs, flops, static_cast<MapLoop>(loop_##name<float>)>(), \
+   narrow_loop_of<Bfloat16, uhal_map_##name, inputs, flops, static_cast<MapLoop>(loop_##name<float>)>()},
 #define UHAL_MAP1(name, domain, flops, expression) UHAL_ROW(name, domain, 1, flops)
 #define UHAL_MAP2(name, domain, flops, expression) UHAL_ROW(name, domain, 2, flops)
 #define UHAL_MAP3(name, domain, flops, expression) UHAL_ROW(name, domain, 3, flops)
