@@ -54,6 +54,7 @@ def test_the_examples_pass(name: str, passed: int, tmp_path: Path) -> None:
     assert "unihal: the stub (strict) stands in for hardware, profile rx580-4gb" in result.stdout
 
 
+@pytest.mark.whole
 def test_the_example_fails_when_a_step_keeps_memory(tmp_path: Path) -> None:
     copied("pytest.ini", tmp_path)
     source = copied("test_paddle_step.py", tmp_path)

@@ -134,7 +134,7 @@ def _elementwise(rows: _Rows) -> None:
 @pytest.mark.parametrize(
     ("dtype", "every"),
     [
-        pytest.param("bfloat16", 6, marks=pytest.mark.whole),
+        pytest.param("bfloat16", 12, marks=pytest.mark.whole),
         *(pytest.param(dtype, 1, marks=pytest.mark.long) for dtype in DTYPES),
     ],
 )

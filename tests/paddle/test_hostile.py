@@ -17,7 +17,7 @@ import pytest
 from comparison import DEVICE
 
 # One in so many of the hostile calls, the same in each run: in `make test`, `make test-rest` and `make test-long`.
-SHARES = (240, 4, 1)
+SHARES = (480, 4, 1)
 STALLED_AFTER = 60
 
 

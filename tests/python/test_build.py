@@ -149,6 +149,7 @@ def test_cmake_args_have_the_last_word(build: ModuleType, monkeypatch: pytest.Mo
     assert build.wanted_adapters() == {"tensorflow"}
 
 
+@pytest.mark.whole
 def test_what_an_earlier_isolated_build_found_is_looked_for_again(tmp_path: Path) -> None:
     """pip's folder for one build is gone by the next, and the build folder remembers it."""
     for name in ("first", "second"):

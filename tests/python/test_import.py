@@ -60,7 +60,7 @@ print(len(libraries))
     assert result.stdout.splitlines()[-1] == "1"
 
 
-@pytest.mark.parametrize("framework", ["paddle", "tensorflow"])
+@pytest.mark.parametrize("framework", ["paddle", pytest.param("tensorflow", marks=pytest.mark.whole)])
 def test_without_hardware_a_framework_is_as_if_unihal_were_not_installed(framework: str) -> None:
     result = run_python(f"import {framework}", UNIHAL_BACKEND=None, GLOG_minloglevel=None, TF_CPP_MIN_LOG_LEVEL=None)
     assert result.returncode == 0, result.stderr

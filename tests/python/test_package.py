@@ -126,6 +126,7 @@ def test_users_code_type_checks(tmp_path: Path) -> None:
     assert 'Revealed type is "tuple[int, ...]"' in output.replace("builtins.", "")
 
 
+@pytest.mark.whole
 def test_mistakes_are_type_errors(tmp_path: Path) -> None:
     output = _mypy(tmp_path, MISTYPED)
     assert "snippet.py:3" in output and "snippet.py:4" in output and "snippet.py:5" in output

@@ -1,6 +1,6 @@
 # Suite of the stub's neural-network kernels: with oneDNN, where there is one, without, and in the strict mode.
-if(UNIHAL_SANITIZE MATCHES thread)
-  return()  # it has one thread there, see tests/sanitize.sh
+if(NOT UNIHAL_BUILD_SEQUENTIAL_TESTS)
+  return()
 endif()
 file(GLOB UNIHAL_NN_TESTS CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/nn_*.cc)
 unihal_add_suite(stub_nn_test OPTIMIZED ONE_PROCESS ${UNIHAL_NN_TESTS})

@@ -468,7 +468,7 @@ def assert_fused(fused: Counter[str], graphs: int) -> None:
     assert len(missed) <= (0 if graphs == GRAPHS else 3), (missed, fused)
 
 
-@pytest.mark.parametrize("graphs", NUMBERS)
+@pytest.mark.parametrize("graphs", [pytest.param(GRAPHS, marks=pytest.mark.whole)])  # in `make test`, in functions
 def test_random_graphs_in_sessions(graphs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     fused: Counter[str] = Counter()
     for seed in range(graphs):

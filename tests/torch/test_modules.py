@@ -38,7 +38,6 @@ SAMPLE = (
     "nn.Conv2d",
     "nn.BatchNorm2d",
     "nn.LayerNorm",
-    "nn.MultiheadAttention",
     "nn.LSTM",
     "nn.CTCLoss",
     "nn.Embedding",

@@ -105,6 +105,7 @@ def test_a_model_of_a_file_is_checked() -> None:
     assert data["measured"]["fits"] and data["measured"]["peak_bytes"] > 128 * 128 * 3 * 4
 
 
+@pytest.mark.whole
 def test_training_that_computes_again(monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = ("plan", f"{PLANNABLE}:deep", "--training", "--card", "rx580-4gb", "--json")
     plain = succeeded(workshop_here(*arguments))

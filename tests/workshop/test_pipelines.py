@@ -205,7 +205,9 @@ def test_previews_are_the_decoders_colours() -> None:
     object.__setattr__(model._pipe, "vae", real)
 
 
-@pytest.mark.parametrize("scheduler", ["ddim", "dpm++", "lcm"])
+@pytest.mark.parametrize(
+    "scheduler", ["ddim", *(pytest.param(name, marks=pytest.mark.whole) for name in ("dpm++", "lcm"))]
+)
 def test_schedulers_make_different_pictures(scheduler: str) -> None:
     expected = outcome(make("stable-diffusion", device="cpu", scheduler=scheduler), PICTURE)
     model = make("stable-diffusion", dtype="float32", scheduler=scheduler)
@@ -214,6 +216,7 @@ def test_schedulers_make_different_pictures(scheduler: str) -> None:
     assert type(model._pipe.scheduler).__name__ == name
 
 
+@pytest.mark.whole
 def test_tiles_and_slices_come_near_the_whole() -> None:
     inputs = {**PICTURE, "width": 64, "height": 64}
     whole = make("stable-diffusion", dtype="float32")
@@ -324,6 +327,7 @@ def test_wrong_pictures_say_why(tmp_path: Path) -> None:
         make("stable-diffusion", device="cpu", offload="parts").load()
 
 
+@pytest.mark.whole
 def test_other_precision_of_a_part() -> None:
     expected = outcome(make("stable-diffusion", dtype="float32"), PICTURE)
     half = error_between(expected, outcome(make("stable-diffusion"), PICTURE))

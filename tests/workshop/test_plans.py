@@ -232,6 +232,7 @@ class Beside(torch.nn.Module):
         return x + 0 * self.inner(x.new_ones(1, self.width)).sum()
 
 
+@pytest.mark.whole
 @settings(max_examples=10, deadline=None, derandomize=True, database=None)
 @given(st.data())
 def test_random_networks_offloaded(data: st.DataObject) -> None:
