@@ -146,12 +146,11 @@ check-includes: .venv/stamps/requirements
 	  -DCMAKE_MAKE_PROGRAM="$$PWD/.venv/bin/ninja" -DPython_EXECUTABLE="$$PWD/.venv/bin/python" >build/configure-includes.log || { cat build/configure-includes.log; exit 1; }
 	$(CMAKE) --build build/includes
 
-# The suites of core and stub, in the build folder of the installed package; those of the GPU backends on doubles, and the ops of
+# The suites of core and stub, in the build folder of the installed package; those of opencl, hip and corex, and the ops of
 # the strict mode, run with the sanitizers. Threads of OpenMP sleep where they wait: programs of a second at most run side by side, and would keep the cores
 # from one another.
 test-native: $(SITE)
 	bash tests/fetch_googletest.sh
-	bash tests/fetch_pocl.sh
 	$(CMAKE) -B build/cmake -DUNIHAL_BUILD_TESTS=ON -DUNIHAL_BUILD_GPU_TESTS=OFF >build/configure.log || { cat build/configure.log; exit 1; }
 	$(CMAKE) --build build/cmake
 	OMP_WAIT_POLICY=passive .venv/bin/ctest --test-dir build/cmake --output-on-failure --no-tests=error --parallel $(JOBS) --timeout 600 \
