@@ -2,8 +2,8 @@
 
     python benchmarks/attention.py [--device iluvatar:0] [--length 2048] [--head 64] [--dtype bfloat16] [--json FILE]
 
-Times are of whole calls, many submitted at once; a ratio is our time over PyTorch's in the same run: below 1 we are
-faster. Rates count two floating-point operations for each multiplication that attention is defined by, half of them
+Times are of whole calls, many submitted at once; a ratio is our time over PyTorch's, as gpu.py measures it: below 1 we
+are faster. Rates count two floating-point operations for each multiplication that attention is defined by, half of them
 with causal masks, and two and a half times the forward pass' for the gradient. Short rows' results are first compared
 with PyTorch's: the largest difference, relative to the largest number of PyTorch's. Without PyTorch ours stand alone.
 """
@@ -14,8 +14,10 @@ import argparse
 import itertools
 import json
 import pathlib
+import statistics
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import gpu
@@ -44,11 +46,13 @@ class Row:
     ours: float
     peer: float
     difference: float
+    #: Our time over PyTorch's in each round; none without it.
+    ratios: tuple[float, ...]
 
     @property
     def ratio(self) -> float:
         """Our time over PyTorch's."""
-        return self.ours / self.peer if self.peer else 0.0
+        return statistics.median(self.ratios) if self.ratios else 0.0
 
     @property
     def operations(self) -> float:
@@ -106,13 +110,18 @@ class Problem:
         return max(differences)
 
     def row(self, dtype: str, head: int, causal: bool, gradient: bool, seconds: float) -> Row:
-        def time(call: Callable[[bool, bool], Any], wait: Callable[[], Any]) -> float:
-            return gpu.seconds(lambda: call(causal, gradient), wait, seconds)
+        def side(call: Callable[[bool, bool], Any], wait: Callable[[], Any]) -> tuple[Callable[[], Any], Any]:
+            return partial(call, causal, gradient), wait
 
         difference = self.difference(causal, gradient)
-        ours = time(self.run, self.device.synchronize)
-        peer = time(self.run_peer, self.torch.cuda.synchronize) if self.torch is not None else 0.0
-        return Row(dtype, head, self.length, causal, gradient, ours, peer, difference)
+        own = side(self.run, self.device.synchronize)
+        times: tuple[float, float, tuple[float, ...]]
+        if self.torch is None:
+            times = gpu.seconds(*own, seconds), 0.0, ()
+        else:
+            times = gpu.seconds_of_both(own, side(self.run_peer, self.torch.cuda.synchronize), seconds)
+        ours, peer, ratios = times
+        return Row(dtype, head, self.length, causal, gradient, ours, peer, difference, ratios)
 
 
 def draw(title: str, rows: list[Row]) -> None:

@@ -2,11 +2,12 @@
 
     python benchmarks/gpu.py [--device corex:0] [--only GROUP] [--tune] [--json FILE]
 
-A ratio is our time over PyTorch's: below 1 we are faster. Work that is bound by memory also shows its bytes per second,
-products and convolutions their operations. Without PyTorch there are no ratios. All work is submitted without waiting,
-and timed over many calls, so that what waits for the host shows it. PyTorch measures cuDNN's algorithms before it
-chooses; with --tune ours does so too, as `unihal tune` does, for this process and the libraries that PyTorch brought
-into it.
+A ratio is our time over PyTorch's: below 1 we are faster. Both take turns, in both orders, since a GPU's clock follows
+its power and its heat: shown is the median of the ratios of neighbours, and the least and the largest. Work that is
+bound by memory also shows its bytes per second, products and convolutions their operations. Without PyTorch there are
+no ratios. All work is submitted without waiting, and timed over many calls, so that what waits for the host shows it.
+PyTorch measures cuDNN's algorithms before it chooses; with --tune ours does so too, as `unihal tune` does, for this
+process and the libraries that PyTorch brought into it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import pathlib
+import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -48,11 +50,13 @@ class Row:
     #: What a call does, in 1e9 bytes or 1e12 operations.
     work: float
     unit: str
+    #: Our time over the peer's in each round; none where there is no peer.
+    ratios: tuple[float, ...]
 
     @property
     def ratio(self) -> float:
         """Our time over the peer's."""
-        return self.ours / self.peer if self.peer else 0.0
+        return statistics.median(self.ratios) if self.ratios else 0.0
 
 
 @dataclass(frozen=True)
@@ -102,23 +106,50 @@ PRECISIONS = {
 }
 
 
-def seconds(call: Call, wait: Call, minimum_time: float = 0.05) -> float:
-    """Of one call: the best of five batches, each submitted as a whole and waited for once."""
-    call()
-    call()
-    wait()
-    start = time.perf_counter()
-    call()
-    wait()
-    repeats = max(3, int(minimum_time / 5 / max(time.perf_counter() - start, 1e-6)))
-    best = float("inf")
-    for _ in range(5):
+#: Batches of calls of each side.
+ROUNDS = 6
+
+
+class Batches:
+    """Calls that are submitted as a whole and waited for once."""
+
+    def __init__(self, call: Call, wait: Call, minimum_time: float) -> None:
+        self.call, self.wait = call, wait
+        call()
+        call()
+        self.repeats = 1
+        self.repeats = max(3, int(minimum_time / ROUNDS / max(self.seconds(), 1e-6)))
+
+    def seconds(self) -> float:
+        """Of one call, in one batch."""
+        self.wait()
         start = time.perf_counter()
-        for _ in range(repeats):
-            call()
-        wait()
-        best = min(best, (time.perf_counter() - start) / repeats)
-    return best
+        for _ in range(self.repeats):
+            self.call()
+        self.wait()
+        return (time.perf_counter() - start) / self.repeats
+
+
+def seconds(call: Call, wait: Call, minimum_time: float = 0.05) -> float:
+    """Of one call, in the best batch."""
+    batches = Batches(call, wait, minimum_time)
+    return min(batches.seconds() for _ in range(ROUNDS))
+
+
+def seconds_of_both(
+    ours: tuple[Call, Call], peer: tuple[Call, Call], minimum_time: float = 0.05
+) -> tuple[float, float, tuple[float, ...]]:
+    """Seconds of a call of ours and of the peer's, each in its best batch, and the ratio of each round, in which one
+    follows the other: first ours, then the peer, and the other way round in the next."""
+    sides = Batches(*ours, minimum_time), Batches(*peer, minimum_time)
+    rounds = []
+    for number in range(ROUNDS):
+        taken = [0.0, 0.0]
+        for side in (0, 1) if number % 2 == 0 else (1, 0):
+            taken[side] = sides[side].seconds()
+        rounds.append(taken)
+    mine, theirs = zip(*rounds)
+    return min(mine), min(theirs), tuple(x / y for x, y in rounds)
 
 
 class Bench:
@@ -153,9 +184,11 @@ class Bench:
 
     def row(self, group: str, name: str, work: float, unit: str, at_most: float, ours: Call, peer: Call | None) -> Row:
         """Measures both."""
-        mine = seconds(ours, self.device.synchronize)
-        theirs = seconds(peer, self.torch.cuda.synchronize) if self.torch is not None and peer is not None else 0.0
-        return Row(group, name, mine, theirs, at_most, work, unit)
+        if self.torch is None or peer is None:
+            return Row(group, name, seconds(ours, self.device.synchronize), 0.0, at_most, work, unit, ())
+        sides = (ours, self.device.synchronize), (peer, self.torch.cuda.synchronize)
+        mine, theirs, ratios = seconds_of_both(*sides)
+        return Row(group, name, mine, theirs, at_most, work, unit, ratios)
 
 
 def _torch() -> Any:
@@ -530,7 +563,7 @@ GROUPS = {
 
 def draw(title: str, rows: list[Row]) -> None:
     table = Table(title=title)
-    for column in ("work", "ours", "rate", "PyTorch", "ratio", "at most"):
+    for column in ("work", "ours", "rate", "PyTorch", "ratio", "from", "to", "at most"):
         table.add_column(column, justify="left" if column == "work" else "right")
     for row in rows:
         table.add_row(
@@ -538,7 +571,10 @@ def draw(title: str, rows: list[Row]) -> None:
             f"{row.ours * 1e6:.1f} us",
             f"{row.work / row.ours:.4g} {row.unit}" if row.unit != "us" else "",
             f"{row.peer * 1e6:.1f} us" if row.peer else "",
-            f"{row.ratio:.2f}" if row.peer else "",
+            *(
+                f"{x:.2f}" if row.ratios else ""
+                for x in (row.ratio, min(row.ratios, default=0), max(row.ratios, default=0))
+            ),
             f"{row.at_most:g}",
             style="yellow" if row.ratio > row.at_most else "",
         )

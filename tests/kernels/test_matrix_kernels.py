@@ -48,15 +48,18 @@ class Shape:
     step: int
     slice: int
     groups: int = 0
+    ahead: int = 0
+    paired: int = 0
 
     @property
     def rows(self) -> int:
-        return self.warps * self.blocks * 16
+        return self.warps // (2 if self.paired else 1) * self.blocks * 16
 
     @property
     def macros(self) -> dict[str, int]:
         own = {"HEAD": self.head, "WARPS": self.warps, "BLOCKS": self.blocks, "TILE": self.tile}
         own |= {"OWN_IN_REGISTERS": self.own_in_registers, "GROUPS": self.groups}
+        own |= {"AHEAD": self.ahead, "PAIRED": self.paired}
         if self.part == "kForward":
             return own
         return own | {"BY_KEY": int(self.part == "kByKey"), "STEP": self.step, "SLICE": self.slice}
@@ -64,7 +67,8 @@ class Shape:
 
 def shapes() -> list[Shape]:
     text = (KERNELS / "ops/attention_matrix.cc").read_text()
-    rows = re.findall(r"\{k(\w+), Part::(\w+), (\d+), (\d+), (\d+), (\d+), (\d+), (\d+), (\d+)(?:, (\d+))?\}", text)
+    number = r", (\d+)"
+    rows = re.findall(rf"\{{k(\w+), Part::(\w+){number * 7}(?:{number})?(?:{number})?(?:{number})?\}}", text)
     assert len(rows) == len(re.findall(r"^    \{k\w+, Part::k\w+, \d", text, re.MULTILINE)) >= 48
     return [Shape(form.lower(), part, *(int(number or 0) for number in numbers)) for form, part, *numbers in rows]
 
@@ -322,7 +326,10 @@ SAMPLE = (
 )
 
 #: The same for the form that has only operands in vectors; more than a tile of rows and of others.
-WARPGROUP_SAMPLE = (("bfloat16", Problem(1, 2, 130, 67, 40, 64, causal=1, mask=(1, 0, 1, 1))),)
+WARPGROUP_SAMPLE = (
+    ("bfloat16", Problem(1, 2, 130, 67, 40, 64, causal=1, mask=(1, 0, 1, 1))),
+    ("float16", Problem(1, 1, 70, 130, 136, 192, causal=1)),
+)
 
 PROBLEMS = (
     ("float16", Problem(1, 1, 70, 200, 128, 104, causal=1, scale=0.75)),
@@ -376,28 +383,30 @@ def test_kernels_with_wide_indices(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "right", "wrong"),
+    ("form", "features", "right", "wrong"),
     [
-        ("mma", "if (column >= p.keys || (causal", "if (column >= p.keys - 1 || (causal"),
-        ("mma", "uhal_await_copies();\n    UHAL_BARRIER();\n    if (other", "UHAL_BARRIER();\n    if (other"),
-        ("warpgroup", "    AWAIT_PRODUCTS(0, scores, TILE);\n", ""),
-        ("warpgroup", "    AWAIT_PRODUCTS(0, average, HEAD);\n", ""),
+        ("mma", 64, "column >= sight->others)", "column >= sight->others - 1)"),
+        ("mma", 64, "uhal_await_copies();\n    UHAL_BARRIER();\n    if (other", "UHAL_BARRIER();\n    if (other"),
+        ("warpgroup", 64, "      AWAIT_PRODUCTS(1, scores, TILE);\n", ""),
+        ("warpgroup", 64, "      AWAIT_PRODUCTS(0, average, HEAD);\n      SETTLE", "      SETTLE"),
+        ("warpgroup", 192, "    UHAL_BARRIER();\n    if (team != 0) {", "    if (team != 0) {"),
     ],
-    ids=["a key less", "no wait for copies", "no wait for scores", "no wait for averages"],
+    ids=["a key less", "no wait for copies", "no wait for scores", "no wait for averages", "no wait for weights"],
 )
 def test_a_mistake_in_a_kernel_is_found(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, form: str, right: str, wrong: str
+    folder: Path, monkeypatch: pytest.MonkeyPatch, form: str, features: int, right: str, wrong: str
 ) -> None:
     read = with_includes
 
     def mistaken(path: Path) -> str:
         text = read(path)
-        assert path.name != "attention_matrix.cl" or text.count(right) == 1
+        if path.name == "attention_matrix.cl" and text.count(right) != 1:
+            raise ValueError(f"the kernel has not one of {right!r}")
         return text.replace(right, wrong)
 
     monkeypatch.setitem(globals(), "with_includes", mistaken)
     with pytest.raises(AssertionError):
-        check(folder, first_shapes(form, 64), "bfloat16", Problem(1, 1, 20, 100, 64, 64))
+        check(folder, first_shapes(form, features), "bfloat16", Problem(1, 1, 20, 200, features, features))
 
 
 # -- what AMD's compiler makes of them -------------------------------------------------------------------------------

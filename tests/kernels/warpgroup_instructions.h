@@ -10,9 +10,11 @@ struct PanelProduct {
   uhal_sum* sums;
   uhal_left left;
   uint32 left_tile, right_tile;  // left_tile: kInRegisters, or where the left factors of 64 rows lie
+  int columns;
   bool across, is_first;
 };
 constexpr uint32 kInRegisters = ~0u;
+constexpr int kPanel = 64;
 
 // What a work-item has asked for.
 struct PanelProducts {
@@ -40,7 +42,7 @@ inline void perform(const PanelProduct& product) {
   for (int i = 0; i < 4; ++i) own.words[item][i] = product.left.pairs[i];
   sync_warp();
   const int first = running / kLanes % 4 * 16;
-  for (int n = 0; n < 4; ++n) {
+  for (int n = 0; n < product.columns / 16; ++n) {
     for (int i = 0; i < 8; ++i) {
       const int row = uhal_sum_row(item, i);
       const int column = n * 16 + uhal_sum_column(item, i);
@@ -68,10 +70,10 @@ inline void ask(const PanelProduct& product) {
 }  // namespace on_host
 
 static void uhal_add_panel_product_across(uhal_sum* sums, const uhal_left* a, uhal_tile right) {
-  on_host::ask({sums, *a, on_host::kInRegisters, right, true, false});
+  on_host::ask({sums, *a, on_host::kInRegisters, right, on_host::kPanel, true, false});
 }
 static void uhal_add_panel_product(uhal_sum* sums, uhal_tile left, uhal_tile right, int32 is_first) {
-  on_host::ask({sums, {}, left, right, false, is_first != 0});
+  on_host::ask({sums, {}, left, right, UHAL_PRODUCT_COLUMNS, false, is_first != 0});
 }
 static void uhal_begin_products() { on_host::own_products().has_begun = true; }
 static void uhal_commit_products() {

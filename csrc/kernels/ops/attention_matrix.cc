@@ -22,15 +22,18 @@ struct Shape {
   int16_t own_in_registers;
   int16_t step, slice;  // of gradients
   int16_t groups = 0;   // that shall fit onto a unit at once; 0: whatever the compiler finds
+  int16_t ahead = 0;    // of forward
+  int16_t paired = 0;   // of gradients by key
 
+  int64_t rows() const { return warps / (paired != 0 ? 2 : 1) * blocks * int64_t{16}; }
   // As the kernel's LOCAL_ELEMENTS.
-  int64_t rows() const { return warps * blocks * int64_t{16}; }
   int64_t local_bytes() const {
     const bool has_panels = form == MatrixForm::kWarpgroup;
     const int64_t pitch = has_panels ? head : head + 8;
     const int64_t operands = part == Part::kForward ? 1 : 2;
     const int64_t statistics = part != Part::kByKey ? 0 : has_panels ? 512 : 4 * tile;
-    return 2 * (operands * rows() * pitch + 2 * (2 * tile * pitch + statistics));
+    const int64_t exchange = paired != 0 ? 2 * 64 * tile : 0;
+    return 2 * (operands * rows() * pitch + 2 * (2 * tile * pitch + statistics) + exchange);
   }
 };
 
@@ -41,67 +44,67 @@ constexpr MatrixForm kWarpgroup = MatrixForm::kWarpgroup;
 // Of those with room for a head that a device can run, the first for which it has the local memory: the last of each
 // head fit into 99 KiB, which all of NVIDIA's have from sm_80 on, and into 64 KiB, which all of AMD's have.
 constexpr Shape kShapes[] = {
-    {kMma, Part::kForward, 32, 4, 2, 64, 1, 0, 0},               //
-    {kWarpgroup, Part::kForward, 64, 4, 1, 64, 0, 0, 0, 4},      //
-    {kMma, Part::kForward, 64, 4, 2, 64, 1, 0, 0},               //
-    {kMma, Part::kForward, 96, 4, 2, 64, 0, 0, 0},               //
-    {kWarpgroup, Part::kForward, 128, 8, 1, 64, 0, 0, 0, 2},     //
-    {kMma, Part::kForward, 128, 4, 2, 64, 0, 0, 0},              //
-    {kMma, Part::kForward, 128, 4, 2, 32, 0, 0, 0},              //
-    {kWarpgroup, Part::kForward, 192, 8, 1, 64, 0, 0, 0},        //
-    {kMma, Part::kForward, 160, 4, 2, 32, 0, 0, 0},              //
-    {kMma, Part::kForward, 192, 4, 1, 32, 0, 0, 0},              //
-    {kWarpgroup, Part::kForward, 256, 8, 1, 64, 0, 0, 0},        //
-    {kMma, Part::kForward, 256, 4, 1, 32, 0, 0, 0},              //
-    {kMma, Part::kByQuery, 32, 4, 2, 64, 1, 32, 32},             //
-    {kWarpgroup, Part::kByQuery, 64, 8, 1, 64, 0, 64, 64, 2},    //
-    {kMma, Part::kByQuery, 64, 4, 2, 64, 1, 32, 64},             //
-    {kMma, Part::kByQuery, 96, 4, 2, 32, 0, 32, 96},             //
-    {kWarpgroup, Part::kByQuery, 128, 4, 1, 64, 0, 64, 128, 2},  //
-    {kMma, Part::kByQuery, 128, 4, 2, 32, 0, 32, 128},           //
-    {kMma, Part::kByQuery, 128, 4, 1, 32, 0, 32, 128},           //
-    {kWarpgroup, Part::kByQuery, 192, 4, 1, 64, 0, 64, 192},     //
-    {kMma, Part::kByQuery, 160, 4, 1, 32, 0, 32, 160},           //
-    {kMma, Part::kByQuery, 192, 4, 1, 32, 0, 32, 192},           //
-    {kMma, Part::kByQuery, 192, 4, 1, 16, 0, 16, 192},           //
-    {kWarpgroup, Part::kByQuery, 256, 4, 1, 64, 0, 64, 256},     //
-    {kMma, Part::kByQuery, 256, 4, 1, 32, 0, 32, 256},           //
-    {kMma, Part::kByQuery, 256, 4, 1, 16, 0, 16, 256},           //
-    {kMma, Part::kByKey, 32, 4, 2, 64, 0, 32, 32},               //
-    {kWarpgroup, Part::kByKey, 64, 4, 1, 64, 0, 64, 64, 2},      //
-    {kMma, Part::kByKey, 64, 4, 2, 64, 0, 32, 64},               //
-    {kMma, Part::kByKey, 96, 4, 1, 64, 0, 32, 96},               //
-    {kWarpgroup, Part::kByKey, 128, 4, 1, 64, 0, 64, 128, 2},    //
-    {kMma, Part::kByKey, 128, 8, 1, 64, 0, 32, 128},             //
-    {kMma, Part::kByKey, 128, 4, 1, 32, 0, 32, 128},             //
-    {kWarpgroup, Part::kByKey, 192, 4, 1, 64, 0, 64, 192},       //
-    {kMma, Part::kByKey, 160, 4, 1, 32, 0, 32, 160},             //
-    {kMma, Part::kByKey, 192, 4, 1, 32, 0, 32, 96},              //
-    {kMma, Part::kByKey, 192, 4, 1, 16, 0, 16, 96},              //
-    {kWarpgroup, Part::kByKey, 256, 4, 1, 64, 0, 64, 128},       //
-    {kMma, Part::kByKey, 256, 4, 1, 32, 0, 32, 128},             //
-    {kMma, Part::kByKey, 256, 2, 1, 16, 0, 16, 128},             //
-    {kWmma, Part::kForward, 32, 4, 2, 64, 1, 0, 0},              //
-    {kWmma, Part::kForward, 64, 4, 2, 32, 1, 0, 0},              //
-    {kWmma, Part::kForward, 96, 4, 1, 32, 0, 0, 0},              //
-    {kWmma, Part::kForward, 128, 4, 1, 32, 0, 0, 0},             //
-    {kWmma, Part::kForward, 192, 2, 1, 32, 0, 0, 0},             //
-    {kWmma, Part::kForward, 256, 2, 1, 16, 0, 0, 0},             //
-    {kWmma, Part::kByQuery, 32, 4, 2, 32, 1, 32, 32},            //
-    {kWmma, Part::kByQuery, 64, 4, 1, 32, 1, 32, 64},            //
-    {kWmma, Part::kByQuery, 96, 4, 1, 16, 0, 16, 96},            //
-    {kWmma, Part::kByQuery, 128, 4, 1, 16, 0, 16, 128},          //
-    {kWmma, Part::kByQuery, 192, 2, 1, 16, 0, 16, 192},          //
-    {kWmma, Part::kByQuery, 256, 1, 1, 16, 0, 16, 256},          //
-    {kWmma, Part::kByKey, 32, 4, 1, 32, 1, 32, 32},              //
-    {kWmma, Part::kByKey, 64, 4, 1, 32, 0, 32, 64},              //
-    {kWmma, Part::kByKey, 96, 4, 1, 16, 0, 16, 96},              //
-    {kWmma, Part::kByKey, 128, 4, 1, 16, 0, 16, 64},             //
-    {kWmma, Part::kByKey, 192, 2, 1, 16, 0, 16, 96},             //
-    {kWmma, Part::kByKey, 256, 1, 1, 16, 0, 16, 128},            //
+    {kMma, Part::kForward, 32, 4, 2, 64, 1, 0, 0},                   //
+    {kWarpgroup, Part::kForward, 64, 4, 1, 64, 0, 0, 0, 4, 1},       //
+    {kMma, Part::kForward, 64, 4, 2, 64, 1, 0, 0},                   //
+    {kMma, Part::kForward, 96, 4, 2, 64, 0, 0, 0},                   //
+    {kWarpgroup, Part::kForward, 128, 8, 1, 128, 0, 0, 0, 0, 1},     //
+    {kMma, Part::kForward, 128, 4, 2, 64, 0, 0, 0},                  //
+    {kMma, Part::kForward, 128, 4, 2, 32, 0, 0, 0},                  //
+    {kWarpgroup, Part::kForward, 192, 8, 1, 96, 0, 0, 0, 0, 1},      //
+    {kMma, Part::kForward, 160, 4, 2, 32, 0, 0, 0},                  //
+    {kMma, Part::kForward, 192, 4, 1, 32, 0, 0, 0},                  //
+    {kWarpgroup, Part::kForward, 256, 8, 1, 64, 0, 0, 0, 0, 1},      //
+    {kMma, Part::kForward, 256, 4, 1, 32, 0, 0, 0},                  //
+    {kMma, Part::kByQuery, 32, 4, 2, 64, 1, 32, 32},                 //
+    {kWarpgroup, Part::kByQuery, 64, 8, 1, 64, 0, 64, 64, 2},        //
+    {kMma, Part::kByQuery, 64, 4, 2, 64, 1, 32, 64},                 //
+    {kMma, Part::kByQuery, 96, 4, 2, 32, 0, 32, 96},                 //
+    {kWarpgroup, Part::kByQuery, 128, 4, 1, 64, 0, 64, 128, 2},      //
+    {kMma, Part::kByQuery, 128, 4, 2, 32, 0, 32, 128},               //
+    {kMma, Part::kByQuery, 128, 4, 1, 32, 0, 32, 128},               //
+    {kWarpgroup, Part::kByQuery, 192, 8, 1, 64, 0, 64, 192},         //
+    {kMma, Part::kByQuery, 160, 4, 1, 32, 0, 32, 160},               //
+    {kMma, Part::kByQuery, 192, 4, 1, 32, 0, 32, 192},               //
+    {kMma, Part::kByQuery, 192, 4, 1, 16, 0, 16, 192},               //
+    {kWarpgroup, Part::kByQuery, 256, 8, 1, 32, 0, 32, 256},         //
+    {kMma, Part::kByQuery, 256, 4, 1, 32, 0, 32, 256},               //
+    {kMma, Part::kByQuery, 256, 4, 1, 16, 0, 16, 256},               //
+    {kMma, Part::kByKey, 32, 4, 2, 64, 0, 32, 32},                   //
+    {kWarpgroup, Part::kByKey, 64, 4, 1, 64, 0, 64, 64, 2},          //
+    {kMma, Part::kByKey, 64, 4, 2, 64, 0, 32, 64},                   //
+    {kMma, Part::kByKey, 96, 4, 1, 64, 0, 32, 96},                   //
+    {kWarpgroup, Part::kByKey, 128, 4, 1, 64, 0, 64, 128, 2},        //
+    {kMma, Part::kByKey, 128, 8, 1, 64, 0, 32, 128},                 //
+    {kMma, Part::kByKey, 128, 4, 1, 32, 0, 32, 128},                 //
+    {kWarpgroup, Part::kByKey, 192, 8, 1, 64, 0, 64, 192, 0, 0, 1},  //
+    {kMma, Part::kByKey, 160, 4, 1, 32, 0, 32, 160},                 //
+    {kMma, Part::kByKey, 192, 4, 1, 32, 0, 32, 96},                  //
+    {kMma, Part::kByKey, 192, 4, 1, 16, 0, 16, 96},                  //
+    {kWarpgroup, Part::kByKey, 256, 8, 1, 64, 0, 64, 256, 0, 0, 1},  //
+    {kMma, Part::kByKey, 256, 4, 1, 32, 0, 32, 128},                 //
+    {kMma, Part::kByKey, 256, 2, 1, 16, 0, 16, 128},                 //
+    {kWmma, Part::kForward, 32, 4, 2, 64, 1, 0, 0},                  //
+    {kWmma, Part::kForward, 64, 4, 2, 32, 1, 0, 0},                  //
+    {kWmma, Part::kForward, 96, 4, 1, 32, 0, 0, 0},                  //
+    {kWmma, Part::kForward, 128, 4, 1, 32, 0, 0, 0},                 //
+    {kWmma, Part::kForward, 192, 2, 1, 32, 0, 0, 0},                 //
+    {kWmma, Part::kForward, 256, 2, 1, 16, 0, 0, 0},                 //
+    {kWmma, Part::kByQuery, 32, 4, 2, 32, 1, 32, 32},                //
+    {kWmma, Part::kByQuery, 64, 4, 1, 32, 1, 32, 64},                //
+    {kWmma, Part::kByQuery, 96, 4, 1, 16, 0, 16, 96},                //
+    {kWmma, Part::kByQuery, 128, 4, 1, 16, 0, 16, 128},              //
+    {kWmma, Part::kByQuery, 192, 2, 1, 16, 0, 16, 192},              //
+    {kWmma, Part::kByQuery, 256, 1, 1, 16, 0, 16, 256},              //
+    {kWmma, Part::kByKey, 32, 4, 1, 32, 1, 32, 32},                  //
+    {kWmma, Part::kByKey, 64, 4, 1, 32, 0, 32, 64},                  //
+    {kWmma, Part::kByKey, 96, 4, 1, 16, 0, 16, 96},                  //
+    {kWmma, Part::kByKey, 128, 4, 1, 16, 0, 16, 64},                 //
+    {kWmma, Part::kByKey, 192, 2, 1, 16, 0, 16, 96},                 //
+    {kWmma, Part::kByKey, 256, 1, 1, 16, 0, 16, 128},                //
 };
 constexpr int64_t kMostFeatures = 256;
-constexpr int64_t kPadding = 256;  // a multiple of the rows and the tiles of all shapes
+constexpr int64_t kPadding = 256;  // a multiple of the rows and the tiles of all shapes of gradients
 
 // Panels are filled 16 bytes at a time, for which operands must be `vector`.
 bool takes_form(const DeviceTraits& traits, MatrixForm form, bool vector) {
@@ -180,6 +183,7 @@ class MatrixAttention {
     spec.define("VECTOR", vector_);
     spec.define("HAS_MASK", mask_ != nullptr);
     spec.define("OWN_IN_REGISTERS", shape.own_in_registers);
+    spec.define("AHEAD", shape.ahead).define("PAIRED", shape.paired);
     if (shape.part == Part::kForward) return spec;
     return spec.define("BY_KEY", shape.part == Part::kByKey).define("STEP", shape.step).define("SLICE", shape.slice);
   }

@@ -38,18 +38,20 @@
  * Products of form 3 lie in panels: UHAL_PANEL columns of all rows of a tile, then the next ones, with the 16 bytes of
  * a row in another order, so that no two meet in a bank: element (row, column) of a tile of so many rows is at
  * uhal_panel_place(row, column, rows), where column is a multiple of 8. Tiles begin at multiples of 1,024 bytes and
- * have multiples of 8 rows. Four warps ask together, each for its own 16 rows, and get the sums of 16 rows and 64
- * columns:
+ * have multiples of 8 rows. Four warps ask together, each for its own 16 rows, and get the sums of 16 rows and
+ * UHAL_PRODUCT_COLUMNS columns, which the source defines before it includes this: 32, 64, 96 or 128. Both factors
+ * are read from local memory anew for each product, 64 rows of one and the columns of the other, so that more columns
+ * at a time leave more of its rate to others; with the left factor in registers 64 columns do.
  *
  *   uhal_begin_products()                    before the first product of some, and after their sums or factors changed
- *   uhal_add_panel_product(sums, left, right, is_first)  sums[n] (+)= a @ b for the 16 columns n < 4: a[row][term] and
- *                                            b[term][column] of all 64 rows and columns lie at row * UHAL_PANEL + term
+ *   uhal_add_panel_product(sums, left, right, is_first)  sums[n] (+)= a @ b, of each n 16 columns: a[row][term] and
+ *                                            b[term][column] of all rows and columns lie at row * UHAL_PANEL + term
  *                                            and column * UHAL_PANEL + term of two tiles' panels
- *   uhal_add_panel_product_across(sums, &a, right)       sums[n] += a @ b: of a each warp has its own rows, and
- *                                            b[term][column] lies at term * UHAL_PANEL + column
+ *   uhal_add_panel_product_across(sums, &a, right)       sums[n] += a @ b for 64 columns: of a each warp has its own
+ *                                            rows, and b[term][column] lies at term * UHAL_PANEL + column
  *   uhal_commit_products()                   those asked for are on their way, as one batch
  *   uhal_await_products(pending)             until all batches but the last `pending` are done; sums may be read after
- *   uhal_settle_sums(sums)                   ... this, which tells the compiler
+ *   uhal_settle_sums(&sum)                   ... this, which tells the compiler of one of them
  *
  * Copies to panels are waited for by uhal_await_copies, which shows them to the products' way to memory, too.
  */
@@ -143,25 +145,63 @@ UHAL_INLINE uint64 uhal_panel_of(uhal_tile address) {
       "+f"((sum).elements[4]), "+f"((sum).elements[5]), "+f"((sum).elements[6]), "+f"((sum).elements[7])
 #define UHAL_PANEL_SUMS(sums) \
   UHAL_EIGHT_SUMS((sums)[0]), UHAL_EIGHT_SUMS((sums)[1]), UHAL_EIGHT_SUMS((sums)[2]), UHAL_EIGHT_SUMS((sums)[3])
-#define UHAL_PANEL_PRODUCT                                                                                           \
-  "wgmma.mma_async.sync.aligned.m64n64k16.f32." UHAL_PRODUCT_TYPE "." UHAL_PRODUCT_TYPE                              \
-  " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, " \
-  "%24, %25, %26, %27, %28, %29, %30, %31}, "
+#define UHAL_PANEL_OPERANDS                                                                                        \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, " \
+  "%24, %25, %26, %27, %28, %29, %30, %31"
+#define UHAL_PANEL_PRODUCT(columns) \
+  "wgmma.mma_async.sync.aligned.m64n" columns "k16.f32." UHAL_PRODUCT_TYPE "." UHAL_PRODUCT_TYPE
 UHAL_INLINE void uhal_add_panel_product_across(uhal_sum* sums, const uhal_left* a, uhal_tile right) {
-  asm volatile("{.reg .pred adds; setp.ne.b32 adds, 1, 0; " UHAL_PANEL_PRODUCT
-               "{%32, %33, %34, %35}, %36, adds, 1, 1, 1;}"
+  asm volatile("{.reg .pred adds; setp.ne.b32 adds, 1, 0; " UHAL_PANEL_PRODUCT(
+                   "64") " {" UHAL_PANEL_OPERANDS "}, {%32, %33, %34, %35}, %36, adds, 1, 1, 1;}"
                : UHAL_PANEL_SUMS(sums)
                : "r"(a->pairs[0]), "r"(a->pairs[1]), "r"(a->pairs[2]), "r"(a->pairs[3]), "l"(uhal_panel_of(right)));
 }
+
+/* What the statement of a product says of its columns: how many, the sums, and the numbers of what follows them. */
+#if UHAL_PRODUCT_COLUMNS == 32
+#define UHAL_COLUMNS "32"
+#define UHAL_SUM_OPERANDS "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+#define UHAL_PRODUCT_SUMS(sums) UHAL_EIGHT_SUMS((sums)[0]), UHAL_EIGHT_SUMS((sums)[1])
+#define UHAL_LEFT_OPERAND "%16"
+#define UHAL_RIGHT_OPERAND "%17"
+#define UHAL_FIRST_OPERAND "%18"
+#elif UHAL_PRODUCT_COLUMNS == 64
+#define UHAL_COLUMNS "64"
+#define UHAL_SUM_OPERANDS UHAL_PANEL_OPERANDS
+#define UHAL_PRODUCT_SUMS(sums) UHAL_PANEL_SUMS(sums)
+#define UHAL_LEFT_OPERAND "%32"
+#define UHAL_RIGHT_OPERAND "%33"
+#define UHAL_FIRST_OPERAND "%34"
+#elif UHAL_PRODUCT_COLUMNS == 96
+#define UHAL_COLUMNS "96"
+#define UHAL_SUM_OPERANDS \
+  UHAL_PANEL_OPERANDS ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
+#define UHAL_PRODUCT_SUMS(sums) UHAL_PANEL_SUMS(sums), UHAL_EIGHT_SUMS((sums)[4]), UHAL_EIGHT_SUMS((sums)[5])
+#define UHAL_LEFT_OPERAND "%48"
+#define UHAL_RIGHT_OPERAND "%49"
+#define UHAL_FIRST_OPERAND "%50"
+#elif UHAL_PRODUCT_COLUMNS == 128
+#define UHAL_COLUMNS "128"
+#define UHAL_SUM_OPERANDS                                                                        \
+  UHAL_PANEL_OPERANDS                                                                            \
+  ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, " \
+  "%50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define UHAL_PRODUCT_SUMS(sums) UHAL_PANEL_SUMS(sums), UHAL_PANEL_SUMS((sums) + 4)
+#define UHAL_LEFT_OPERAND "%64"
+#define UHAL_RIGHT_OPERAND "%65"
+#define UHAL_FIRST_OPERAND "%66"
+#endif
 UHAL_INLINE void uhal_add_panel_product(uhal_sum* sums, uhal_tile left, uhal_tile right, const int32 is_first) {
-  asm volatile("{.reg .pred adds; setp.eq.b32 adds, %34, 0; " UHAL_PANEL_PRODUCT "%32, %33, adds, 1, 1, 0, 0;}"
-               : UHAL_PANEL_SUMS(sums)
+  asm volatile("{.reg .pred adds; setp.eq.b32 adds, " UHAL_FIRST_OPERAND
+               ", 0; " UHAL_PANEL_PRODUCT(UHAL_COLUMNS) " {" UHAL_SUM_OPERANDS "}, " UHAL_LEFT_OPERAND
+                                                        ", " UHAL_RIGHT_OPERAND ", adds, 1, 1, 0, 0;}"
+               : UHAL_PRODUCT_SUMS(sums)
                : "l"(uhal_panel_of(left)), "l"(uhal_panel_of(right)), "r"(is_first));
 }
 UHAL_INLINE void uhal_begin_products() { asm volatile("wgmma.fence.sync.aligned;" : : : "memory"); }
 UHAL_INLINE void uhal_commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory"); }
 #define uhal_await_products(pending) asm volatile("wgmma.wait_group.sync.aligned " #pending ";" : : : "memory")
-UHAL_INLINE void uhal_settle_sums(uhal_sum* sums) { asm volatile("" : UHAL_PANEL_SUMS(sums) : : "memory"); }
+UHAL_INLINE void uhal_settle_sums(uhal_sum* sum) { asm volatile("" : UHAL_EIGHT_SUMS(*sum) : : "memory"); }
 #endif
 #endif
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, Union
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Union
 
 from .. import _core, errors
 from ..arguments import whole_numbers
@@ -90,6 +90,25 @@ class _Convolution:
     window: _Window
     dilation: tuple[int, ...]
     attributes: _core.Attributes
+    #: The results' shapes by those of images and filters, as far as they were asked for.
+    shapes: dict[tuple[tuple[int, ...], tuple[int, ...]], tuple[int, ...]] = field(default_factory=dict, compare=False)
+
+    #: Programs whose images change all the time start again at this number.
+    MOST_SHAPES: ClassVar[int] = 256
+
+    def shape_of(self, x: tuple[int, ...], w: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of the result."""
+        found = self.shapes.get((x, w))
+        if found is not None:
+            return found
+        if len(w) != len(x):
+            raise errors.InvalidArgumentError(f"the filter {w} and the image {x} differ in rank")
+        extent = tuple((length - 1) * step + 1 for length, step in zip(w[2:], self.dilation))
+        made = (x[0], w[0], *_output_shape(self.window, x[2:], extent))
+        if len(self.shapes) >= self.MOST_SHAPES:
+            self.shapes.clear()
+        self.shapes[x, w] = made
+        return made
 
     @classmethod
     def of(
@@ -154,13 +173,8 @@ def convolution(
     stream: Stream | None = None,
 ) -> Buffer:
     """Cross-correlation of images with filters, as all frameworks mean by convolution."""
-    rank = _spatial_rank(x)
-    if w.ndim != x.ndim:
-        raise errors.InvalidArgumentError(f"the filter {w.shape} and the image {x.shape} differ in rank")
-    kept = _convolution(rank, stride, padding, dilation, groups, math_mode, activation)
-    extent = tuple((length - 1) * step + 1 for length, step in zip(w.shape[2:], kept.dilation))
-    shape = (x.shape[0], w.shape[0], *_output_shape(kept.window, x.shape[2:], extent))
-    y = output(shape, x.dtype, x, out, stream)
+    kept = _convolution(_spatial_rank(x), stride, padding, dilation, groups, math_mode, activation)
+    y = output(kept.shape_of(x.shape, w.shape), x.dtype, x, out, stream)
     launch("convolution", [x, w, bias], [y], kept.attributes, stream=stream)
     return y
 
