@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "plugins/common/chain.h"
 #include "plugins/paddle/kernels/windows.h"
 
 namespace unihal::paddle {
@@ -47,55 +46,6 @@ class Indices : public Scratch {
 float drawn_number(const Context& context) {
   constexpr uint64_t kSteps = 1u << 24;
   return static_cast<float>(context.random_seed() % kSteps) / static_cast<float>(kSteps);
-}
-
-// values and numbers, (n, channels, 1, windows), = the largest of candidates (n, channels, places, windows), and what
-// `number` (places * windows) says of it: place by place, three in a launch. Of equal ones the first counts, and the
-// first NaN before all.
-void compare_places(const Context& context, const View& candidates, const View& number, const View& values,
-                    const View& numbers) {
-  const int64_t places = candidates.shape[2], windows = candidates.shape[3];
-  const auto value_at = [&](int64_t k) { return candidates.sliced(2, k, 1); };
-  const auto number_at = [&](int64_t k) { return number.sliced(0, k * windows, windows).reshaped({1, 1, 1, windows}); };
-  if (places == 1) {
-    copy_or_cast(context, candidates, values);
-    View all = number_at(0);
-    std::copy_n(numbers.shape, 2, all.shape);
-    all.strides[0] = all.strides[1] = 0;
-    return copy_or_cast(context, all, numbers);
-  }
-  View value = value_at(0), its_number = number_at(0);
-  for (int64_t k = 1; k < places;) {
-    const auto together = static_cast<int>(std::min<int64_t>(places - k, 3));
-    Chain program(2 + 2 * together);
-    int best = 0, best_number = 1;
-    View others[3], their_numbers[3];
-    for (int i = 0; i < together; ++i, ++k) {
-      others[i] = value_at(k);
-      their_numbers[i] = number_at(k);
-      const int other = 2 + 2 * i;
-      const int keeps = program.step(uhal_map_maximum, {program.step(uhal_map_less_equal, {other, best}),
-                                                        program.step(uhal_map_not_equal, {best, best})});
-      best = program.step(uhal_map_select, {keeps, best, other});
-      best_number = program.step(uhal_map_select, {keeps, best_number, other + 1});
-    }
-    const auto* const attributes = program.program({best, best_number});
-    if (together == 3) {
-      context.run(UHAL_OP_MAP_CHAIN,
-                  {&value, &its_number, &others[0], &their_numbers[0], &others[1], &their_numbers[1], &others[2],
-                   &their_numbers[2]},
-                  {&values, &numbers}, attributes);
-    } else if (together == 2) {
-      context.run(UHAL_OP_MAP_CHAIN,
-                  {&value, &its_number, &others[0], &their_numbers[0], &others[1], &their_numbers[1]},
-                  {&values, &numbers}, attributes);
-    } else {
-      context.run(UHAL_OP_MAP_CHAIN, {&value, &its_number, &others[0], &their_numbers[0]}, {&values, &numbers},
-                  attributes);
-    }
-    value = values;
-    its_number = numbers;
-  }
 }
 
 // Of equal pixels the first counts, as on the CPU.
@@ -148,19 +98,15 @@ void fractional_max_pool(Context context, Input x, Span<int> /*output_size*/, Sp
   }
   // The windows' pixels lie place by place, so that maxima are of whole rows.
   const View channels = in.reshaped({in.shape[0], in.shape[1], stride});
-  const Scratch pixels_of(context, in.dtype, {in.shape[0], in.shape[1], places * windows});
+  const Scratch pixels_of(context, in.dtype, {in.shape[0], in.shape[1], places * windows}),
+      best(context, UHAL_INT32, {in.shape[0], in.shape[1], 1, windows});
   const auto pixel = index_attributes(2);
   const View listed = flat(number);
   context.run(UHAL_OP_GATHER, {&channels, &listed}, {&pixels_of}, &pixel);
   const View candidates = pixels_of.reshaped({in.shape[0], in.shape[1], places, windows});
-  const int64_t result[] = {in.shape[0], in.shape[1], 1, windows};
-  const View values = out.reshaped(result, 4), numbers = pixels.reshaped(result, 4);
-  // Numbers up to 2^24 are exact where they are computed, in float32.
-  constexpr int64_t kFewPlaces = 10, kExact = int64_t{1} << 24;
-  if (places <= kFewPlaces && stride <= kExact) return compare_places(context, candidates, listed, values, numbers);
-  const Scratch best(context, UHAL_INT32, result, 4);
   const auto descending = axis_attributes(2, true);
   context.run(UHAL_OP_ARG_REDUCE, {&candidates}, {&best}, &descending);
+  const View values = out.reshaped(best.shape, 4), numbers = pixels.reshaped(best.shape, 4);
   context.run(UHAL_OP_GATHER_ELEMENTS, {&candidates, &best}, {&values}, &pixel);
   View of_each = number.reshaped({1, 1, places, windows});
   std::copy_n(in.shape, 2, of_each.shape);
