@@ -201,12 +201,10 @@ bool redirect() {
       redirect_paddle_function(kRecordStreamSymbol, record_stream, &original_record_stream) != nullptr) {
     return false;
   }
-  return redirect_virtual_functions(kTableSymbol, {{reinterpret_cast<void*>(original_allocate),
-                                                    reinterpret_cast<void*>(allocate)},
-                                                   {reinterpret_cast<void*>(original_free),
-                                                    reinterpret_cast<void*>(free)},
-                                                   {reinterpret_cast<void*>(original_release),
-                                                    reinterpret_cast<void*>(release)}});
+  return redirect_virtual_functions(kTableSymbol,
+                                    {{reinterpret_cast<void*>(original_allocate), reinterpret_cast<void*>(allocate)},
+                                     {reinterpret_cast<void*>(original_free), reinterpret_cast<void*>(free)},
+                                     {reinterpret_cast<void*>(original_release), reinterpret_cast<void*>(release)}});
 }
 
 }  // namespace
