@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -40,6 +41,12 @@ struct JumpSlots {
   size_t count() const { return symbols && strings && relocations ? bytes / sizeof(ElfW(Rela)) : 0; }
 };
 
+bool make_writable(void** slot) {
+  const auto page_size = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t page = reinterpret_cast<uintptr_t>(slot) & ~(page_size - 1);
+  return mprotect(reinterpret_cast<void*>(page), page_size, PROT_READ | PROT_WRITE) == 0;
+}
+
 struct Redirection {
   const char* symbol;
   void* replacement;
@@ -54,11 +61,10 @@ int redirect_one_library(dl_phdr_info* info, size_t, void* argument) {
     const ElfW(Rela) & relocation = slots.relocations[i];
     const ElfW(Sym) & symbol = slots.symbols[ELF64_R_SYM(relocation.r_info)];
     if (std::strcmp(slots.strings + symbol.st_name, redirection->symbol) != 0) continue;
-    const uintptr_t slot = info->dlpi_addr + relocation.r_offset;
-    const uintptr_t page_size = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
     // Lazily bound slots are writable already; with full RELRO they are not.
-    if (mprotect(reinterpret_cast<void*>(slot & ~(page_size - 1)), page_size, PROT_READ | PROT_WRITE) != 0) continue;
-    __atomic_store_n(reinterpret_cast<void**>(slot), redirection->replacement, __ATOMIC_RELEASE);
+    auto* const slot = reinterpret_cast<void**>(info->dlpi_addr + relocation.r_offset);
+    if (!make_writable(slot)) continue;
+    __atomic_store_n(slot, redirection->replacement, __ATOMIC_RELEASE);
     ++redirection->slots;
   }
   return 0;
@@ -89,6 +95,28 @@ int redirect_paddle_calls(const char* symbol, void* replacement) {
   Redirection redirection = {symbol, replacement, 0};
   dl_iterate_phdr(redirect_one_library, &redirection);
   return redirection.slots;
+}
+
+bool redirect_virtual_functions(const char* symbol, std::initializer_list<VirtualFunctions> pairs) {
+  void* library = find_paddle_library(symbol);
+  if (library == nullptr) return false;
+  auto* const table = static_cast<void**>(dlsym(library, symbol));
+  Dl_info info = {};
+  ElfW(Sym)* described = nullptr;
+  if (dladdr1(table, &info, reinterpret_cast<void**>(&described), RTLD_DL_SYMENT) == 0 || described == nullptr ||
+      info.dli_saddr != table) {
+    return false;
+  }
+  void** const end = table + described->st_size / sizeof(void*);
+  for (const VirtualFunctions& pair : pairs) {
+    if (std::count(table, end, pair.original) != 1 || !make_writable(std::find(table, end, pair.original))) {
+      return false;
+    }
+  }
+  for (const VirtualFunctions& pair : pairs) {
+    __atomic_store_n(std::find(table, end, pair.original), pair.replacement, __ATOMIC_RELEASE);
+  }
+  return true;
 }
 
 }  // namespace unihal::paddle

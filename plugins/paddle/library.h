@@ -5,6 +5,7 @@
 #include <link.h>
 
 #include <cstddef>
+#include <initializer_list>
 
 namespace unihal::paddle {
 
@@ -23,6 +24,14 @@ const char* redirect_paddle_function(const char* symbol, Function replacement, F
   *original = reinterpret_cast<Function>(dlsym(library, symbol));
   return redirect_paddle_calls(symbol, reinterpret_cast<void*>(replacement)) > 0 ? nullptr : symbol;
 }
+
+// In the table of virtual functions that `symbol` is, puts each second function of `pairs` in the place of the first.
+// Changes nothing, and returns false, unless the table is Paddle's and has each of the first ones once.
+struct VirtualFunctions {
+  void* original;
+  void* replacement;
+};
+bool redirect_virtual_functions(const char* symbol, std::initializer_list<VirtualFunctions> pairs);
 
 // The first of redirect_paddle_function's answers that names a symbol, or nullptr.
 template <size_t count>

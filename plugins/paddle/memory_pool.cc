@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "plugins/paddle/library.h"
+#include "plugins/paddle/small_allocations.h"
 
 namespace unihal::paddle {
 namespace {
@@ -16,6 +17,7 @@ std::atomic<bool> asked_for{false};
 
 bool keep_no_idle_memory() {
   asked_for = true;
+  keep_no_small_allocations();
   void* library = find_paddle_library(kFreeIdleChunk);
   if (library == nullptr) return false;
   *static_cast<bool*>(dlsym(library, kFreeIdleChunk)) = true;

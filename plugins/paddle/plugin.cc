@@ -22,6 +22,7 @@
 #include "plugins/paddle/python_patches.h"
 #include "plugins/paddle/registry.h"
 #include "plugins/paddle/runtime.h"
+#include "plugins/paddle/small_allocations.h"
 #include "plugins/paddle/staging.h"
 #include "unihal/device.h"
 
@@ -77,6 +78,7 @@ std::string offer(RuntimeParameters* parameters, const char* device_type) {
   answer_by_number();
   shorten_eager_gradients();
   shorten_device_copies();
+  keep_small_allocations();
   if (const char* missing = watch_fallbacks()) {
     std::fprintf(stderr, "unihal: fallbacks to the CPU are not counted in this Paddle: it does not call %s\n", missing);
   }

@@ -44,8 +44,6 @@ struct DeviceProperties {
 };
 using StreamCallback = void (*)(DeviceNumber*, Stream*, void* user_data, int32_t* status);
 
-// Sizes below this are rounded up by Paddle's pool.
-constexpr size_t kMinimumChunk = 256;
 constexpr uint64_t kLargestChunkShare = 8;  // of the memory
 
 Status translate(uhal_status status) { return status == UHAL_OK ? kSuccess : kFailed; }

@@ -357,27 +357,41 @@ Key key_of(const RadixEntry<Key>& entry) {
 // Rows up to this length are ordered without branches, which nothing could foretell.
 constexpr int64_t kRankLength = 32;
 
-// ranks[i] = how many of the numbers, all of them different, are less than numbers[i]. There is room for kRankLength
-// numbers.
-UNIHAL_VECTORIZED void rank(const int64_t* numbers, int64_t count, int64_t* ranks) {
-  constexpr int64_t kTogether = 16;  // whose ranks stay in registers
-  for (int64_t begin = 0; begin < count; begin += kTogether) {
-    int64_t own[kTogether] = {};
-    for (int64_t k = 0; k < count; ++k) {
-      const int64_t other = numbers[k];
-      for (int64_t i = 0; i < kTogether; ++i) own[i] += other < numbers[begin + i] ? 1 : 0;
-    }
-    std::copy_n(own, kTogether, ranks + begin);
+// A short row's keys, as signed numbers.
+template <class T>
+UNIHAL_INLINE void make_keys(const T* values, bool descending, int32_t* keys) {
+  constexpr uint32_t sign = uint32_t{1} << 31;
+  for (int64_t i = 0; i < kRankLength; ++i) {
+    keys[i] = static_cast<int32_t>(ordered_key<uint32_t>(values[i], descending) ^ sign);
   }
 }
 
-// Puts a short row into order.
-void order_by_rank(KeyEntry<uint32_t>* entries, int64_t count) {
-  constexpr uint64_t sign = uint64_t{1} << 63;
-  int64_t numbers[kRankLength] = {}, ranks[kRankLength];
-  for (int64_t i = 0; i < count; ++i) numbers[i] = static_cast<int64_t>(entries[i].both ^ sign);
-  rank(numbers, count, ranks);
-  for (int64_t i = 0; i < count; ++i) entries[ranks[i]].both = static_cast<uint64_t>(numbers[i]) ^ sign;
+// ranks[i] = how many of a short row's values come before values[i]; of equal ones those to its left do.
+template <class T>
+UNIHAL_INLINE void rank_values(const T* values, bool descending, int64_t count, int32_t* ranks) {
+  constexpr int64_t kTogether = 8;  // whose ranks stay in a register
+  typedef int32_t Lanes __attribute__((vector_size(kTogether * sizeof(int32_t))));
+  constexpr Lanes kPlaces = {0, 1, 2, 3, 4, 5, 6, 7};
+  int32_t keys[kRankLength];
+  make_keys(values, descending, keys);
+  for (int64_t begin = 0; begin < count; begin += kTogether) {
+    Lanes own, ranked = {};
+    std::memcpy(&own, keys + begin, sizeof own);
+    const int64_t end = std::min(begin + kTogether, count);
+    // A comparison that holds is -1.
+    for (int64_t k = 0; k < begin; ++k) ranked -= keys[k] <= own;
+    for (int64_t k = begin; k < end; ++k) {
+      ranked -= (keys[k] < own) | ((keys[k] == own) & (static_cast<int32_t>(k - begin) < kPlaces));
+    }
+    for (int64_t k = end; k < count; ++k) ranked -= keys[k] < own;
+    std::memcpy(ranks + begin, &ranked, sizeof ranked);
+  }
+}
+UNIHAL_VECTORIZED void rank(const float* values, bool descending, int64_t count, int32_t* ranks) {
+  rank_values(values, descending, count, ranks);
+}
+UNIHAL_VECTORIZED void rank(const int64_t* values, bool descending, int64_t count, int32_t* ranks) {
+  rank_values(values, descending, count, ranks);
 }
 
 // Up to so many wanted ones are kept in order while the others are held against the last of them, which few are before.
@@ -394,48 +408,51 @@ void select_few(Entry* entries, int64_t count, int64_t wanted) {
   }
 }
 
-// Writes the elements that the first `values.length` entries name: whole numbers from their keys, others, of which keys
-// do not tell zeros and NaNs apart, from the row's `originals`.
-template <class T, class Ordered>
-void store_sorted(const T* originals, const Ordered* entries, ComputeType type, bool descending, const Row& values,
-                  const Row* indices) {
+// Writes the first `values.length` elements of a row in order, and where they were: value_at(i) and index_at(i).
+template <class T, class ValueAt, class IndexAt>
+void store_in_order(ComputeType type, const Row& values, const Row* indices, ValueAt value_at, IndexAt index_at) {
   const StoreLoop store = vectors().store[type][values.dtype];
   for (int64_t begin = 0; begin < values.length; begin += kBlock) {
     const int64_t count = std::min(kBlock, values.length - begin);
-    const Ordered* const sorted = entries + begin;
     T block[kBlock];
-    for (int64_t i = 0; i < count; ++i) {
-      if constexpr (std::is_integral_v<T>) {
-        block[i] = value_of<T>(key_of(sorted[i]), descending);
-      } else {
-        block[i] = originals[index_of(sorted[i])];
-      }
-    }
+    for (int64_t i = 0; i < count; ++i) block[i] = value_at(begin + i);
     store(count, block, values.at(begin), values.stride);
     if (indices == nullptr) continue;
     if (indices->dtype == UHAL_INT64) {
       auto* const to = reinterpret_cast<int64_t*>(indices->at(begin));
-      for (int64_t i = 0; i < count; ++i) to[i * indices->stride] = index_of(sorted[i]);
+      for (int64_t i = 0; i < count; ++i) to[i * indices->stride] = index_at(begin + i);
     } else {
       auto* const to = reinterpret_cast<int32_t*>(indices->at(begin));
-      for (int64_t i = 0; i < count; ++i) to[i * indices->stride] = static_cast<int32_t>(index_of(sorted[i]));
+      for (int64_t i = 0; i < count; ++i) to[i * indices->stride] = static_cast<int32_t>(index_at(begin + i));
     }
   }
+}
+
+// The same of elements that sorted entries name: whole numbers from their keys, others, of which keys do not tell zeros
+// and NaNs apart, from the row's `originals`.
+template <class T, class Ordered>
+void store_sorted(const T* originals, const Ordered* entries, ComputeType type, bool descending, const Row& values,
+                  const Row* indices) {
+  const auto value_at = [=](int64_t i) {
+    if constexpr (std::is_integral_v<T>) {
+      return value_of<T>(key_of(entries[i]), descending);
+    } else {
+      return originals[index_of(entries[i])];
+    }
+  };
+  store_in_order<T>(type, values, indices, value_at, [=](int64_t i) { return index_of(entries[i]); });
 }
 
 // Of a short row everything lies on the stack: what is done once for a row would take as long as the sort.
 template <class T>
 void sort_short_row(const Row& x, ComputeType type, bool descending, const Row& values, const Row* indices) {
   T originals[kRankLength] = {};
-  KeyEntry<uint32_t> entries[kRankLength] = {};
-  read_row<T>(x, type, [&](int64_t begin, int64_t count, const T* row) {
-    for (int64_t i = begin; i < begin + count; ++i) {
-      originals[i] = row[i - begin];
-      entries[i] = entry_of(ordered_key<uint32_t>(originals[i], descending), i);
-    }
-  });
-  order_by_rank(entries, x.length);
-  store_sorted(originals, entries, type, descending, values, indices);
+  int32_t ranks[kRankLength], places[kRankLength];
+  read_row<T>(x, type, [&](int64_t begin, int64_t count, const T* row) { std::copy_n(row, count, originals + begin); });
+  rank(originals, descending, x.length, ranks);
+  for (int64_t i = 0; i < x.length; ++i) places[ranks[i]] = static_cast<int32_t>(i);
+  const auto value_at = [&](int64_t i) { return originals[places[i]]; };
+  store_in_order<T>(type, values, indices, value_at, [&](int64_t i) { return int64_t{places[i]}; });
 }
 
 template <class Key, class T>

@@ -110,6 +110,24 @@ A finish(uhal_reduction reduction, A value, double shift, int64_t count) {
   }
 }
 
+// Whether finish() leaves values as they are.
+bool is_finished(uhal_reduction reduction) {
+  return reduction != UHAL_REDUCE_MEAN && reduction != UHAL_REDUCE_L2_NORM && reduction != UHAL_REDUCE_LOG_SUM_EXP;
+}
+
+// finish() of many values, without a question for each.
+template <class A>
+void finish_each(uhal_reduction reduction, const double* shifts, int64_t shift_step, int64_t reduced, int64_t count,
+                 A* values) {
+  if (is_finished(reduction)) return;
+  if (reduction == UHAL_REDUCE_MEAN && (std::numeric_limits<A>::has_infinity || reduced != 0)) {
+    const A divisor = static_cast<A>(reduced);
+    for (int64_t i = 0; i < count; ++i) values[i] /= divisor;
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) values[i] = finish(reduction, values[i], shifts[i * shift_step], reduced);
+}
+
 template <class A>
 class Reduction {
  public:
@@ -195,7 +213,7 @@ class Reduction {
         std::fill_n(values, count, A{0});
         accumulate_outputs(kSumExp, first, x_step, count, shifts, values);
       }
-      for (int64_t i = 0; i < count; ++i) values[i] = finish(reduction_, values[i], shifts[i], reduced_.count);
+      finish_each(reduction_, shifts, 1, reduced_.count, count, values);
       char* const to = static_cast<char*>(y_.data) + first.y * dtype_size(y_.dtype);
       vectors().store[accumulator_type(type_)][y_.dtype](count, values, to, y_step);
       cursor.advance(count);
@@ -283,7 +301,7 @@ class Reduction {
   }
 
   void store(const Unit& unit, double shift, A* values) const {
-    for (int64_t i = 0; i < unit.count; ++i) values[i] = finish(reduction_, values[i], shift, reduced_.count);
+    finish_each(reduction_, &shift, 0, reduced_.count, unit.count, values);
     const int64_t stride = rows_ ? kept_.strides[kY][kept_.rank - 1] : 1;
     char* to = static_cast<char*>(y_.data) + unit.y * dtype_size(y_.dtype);
     vectors().store[accumulator_type(type_)][y_.dtype](unit.count, values, to, stride);

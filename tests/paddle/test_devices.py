@@ -206,6 +206,51 @@ def test_linear_layers_are_as_wide_as_a_list_of_ops_asks_for() -> None:
             assert layer(x).dtype == paddle.float32
 
 
+@pytest.mark.skipif(not IS_NARROW, reason="linear layers are as wide as their bias before Paddle 3.3")
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("level", ["OD", "O1", "O2"])
+def test_a_linear_layer_with_arguments_of_pytorch_is_narrow_too(dtype: str, level: str) -> None:
+    linear = paddle.compat.nn.functional.linear
+    with on("iluvatar"):
+        layer = paddle.compat.nn.Linear(8, 4)
+        weight, bias = layer.weight.numpy(), layer.bias.numpy()
+        x = random(3, 8)
+        inputs = paddle.to_tensor(x, stop_gradient=False)
+        with paddle.amp.auto_cast(level=level, dtype=dtype):
+            results = layer(inputs), linear(inputs, layer.weight, layer.bias), linear(inputs, weight=layer.weight)
+        assert {y.dtype for y in results} == {getattr(paddle, dtype)}
+        for y, expected in zip(results, [x @ weight.T + bias, x @ weight.T + bias, x @ weight.T]):
+            np.testing.assert_allclose(y.astype("float32").numpy(), expected, rtol=0, atol=0.05)
+        first = paddle.grad(
+            results[0].astype("float32").square().sum(), [inputs, layer.weight, layer.bias], create_graph=True
+        )
+        assert {gradient.dtype for gradient in first} == {paddle.float32}
+        dy = 2 * (x @ weight.T + bias)
+        np.testing.assert_allclose(first[1].numpy(), dy.T @ x, rtol=0.05, atol=0.1)
+        (second,) = paddle.grad(first[2].square().sum(), [layer.bias])
+        np.testing.assert_allclose(second.numpy(), 4 * 3 * dy.sum(0), rtol=0.1, atol=0.5)
+        y = layer(inputs)
+        assert y.dtype == paddle.float32
+        np.testing.assert_allclose(y.numpy(), x @ weight.T + bias, rtol=1e-5, atol=1e-6)
+        with pytest.raises(TypeError, match="paddle.nn.functional.linear"):
+            linear(x=inputs, weight=layer.weight)
+    with on("cpu"):
+        np.testing.assert_allclose(layer.to("cpu")(paddle.to_tensor(x)).numpy(), x @ weight.T + bias, rtol=1e-5)
+
+
+@pytest.mark.skipif(not IS_NARROW, reason="linear layers are as wide as their bias before Paddle 3.3")
+@pytest.mark.parametrize("full_graph", [True, False])
+def test_a_linear_layer_with_arguments_of_pytorch_is_narrow_in_a_graph_too(full_graph: bool) -> None:
+    with on("iluvatar"):
+        layer = nn.Sequential(paddle.compat.nn.Linear(8, 4), nn.Tanh(), paddle.compat.nn.Linear(4, 2))
+        x = paddle.to_tensor(random(3, 8))
+        with paddle.amp.auto_cast(dtype="bfloat16"):
+            expected = layer(x)
+            y = paddle.jit.to_static(layer, full_graph=full_graph)(x)
+        assert y.dtype == expected.dtype == paddle.bfloat16
+        np.testing.assert_allclose(y.astype("float32").numpy(), expected.astype("float32").numpy(), rtol=0, atol=0.02)
+
+
 def test_flags_are_those_that_there_are() -> None:
     """Also when they are asked for again."""
     for _ in range(2):

@@ -115,7 +115,10 @@ PICTURES, VOLUMES = random(2, 3, 13, 17), random(2, 3, 7, 9, 8)
 @pytest.mark.parametrize("u", [0.1, 0.3, 0.77, 0.999])
 @pytest.mark.parametrize(
     ("size", "kernel"),
-    [([5, 6], None), (4, None), ([1, 1], None), ([13, 17], None), ([5, 6], 3), ([6, 7], [2, 4])],
+    [
+        *[([5, 6], None), (4, None), ([1, 1], None), ([13, 17], None), ([5, 6], 3), ([6, 7], [2, 4])],
+        *[([12, 16], [1, 2]), ([12, 17], [2, 1]), ([5, 6], [5, 2]), ([13, 17], 1), ([5, 6], [1, 5]), ([5, 6], [3, 4])],
+    ],
     ids=str,
 )
 def test_fractional_pools_of_pictures(size: Any, kernel: Any, u: float, dtype: str) -> None:
@@ -139,6 +142,24 @@ def test_fractional_pools_of_volumes(size: Any, kernel: Any, dtype: str) -> None
         return [y, mask, x.grad]
 
     on_each(work, TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("kernel", [2, 3, 5])
+def test_fractional_pools_of_equals_and_nan(kernel: int) -> None:
+    """Of equal pixels the first counts, and NaN before all."""
+    pictures = np.float32([[[[0, 1, 1, 0, 2, 2], [1, 1, 0, 0, 2, 2]] * 3]])
+    with on(DEVICE):
+        x = paddle.to_tensor(pictures)
+        y, mask = F.fractional_max_pool2d(x, [2, 2], kernel, 0.5, return_mask=True)
+        expected, places = (part.numpy() for part in (y, mask))
+        np.testing.assert_array_equal(pictures.ravel()[places], expected)
+        pictures[..., 0, 0] = pictures[..., -1, -1] = pictures[..., -1, -2] = np.nan
+        y, mask = F.fractional_max_pool2d(paddle.to_tensor(pictures), [2, 2], kernel, 0.5, return_mask=True)
+        np.testing.assert_array_equal(pictures.ravel()[mask.numpy()], y.numpy())
+        assert np.isnan(y.numpy()[0, 0, [0, 1], [0, 1]]).all() and mask.numpy()[0, 0, 0, 0] == 0
+        assert mask.numpy()[0, 0, 1, 1] == 34
+        if kernel < 5:  # these windows do not reach so far
+            np.testing.assert_array_equal(y.numpy()[0, 0, [0, 1], [1, 0]], expected[0, 0, [0, 1], [1, 0]])
 
 
 def test_fractional_pools_draw_their_number() -> None:

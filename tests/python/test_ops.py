@@ -423,6 +423,29 @@ def test_an_index_outside_among_many(dtype: str) -> None:
             np.testing.assert_array_equal(y.numpy(), expected)
 
 
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "int8", "bool"])
+def test_short_rows_of_every_length_are_sorted(
+    put: Put, random: np.random.Generator, dtype: str, descending: bool
+) -> None:
+    """Equal ones stay in their order, zeros of both signs are equal, and NaN is larger than all."""
+    for length in range(1, 35):
+        x = (6 * random.standard_normal((9, length))).astype(dtype)
+        if dtype.startswith("float"):
+            x[random.random(x.shape) < 0.1] = np.nan
+            x[random.random(x.shape) < 0.2] = -0.0
+            x[random.random(x.shape) < 0.2] = 0.0
+        key = np.where(np.isnan(x), np.inf, x.astype("float64"))
+        order = np.argsort(-key if descending else key, 1, kind="stable")
+        values, places = ops.sort(put(x), descending=descending)
+        np.testing.assert_array_equal(places.numpy(), order)
+        np.testing.assert_array_equal(values.numpy(), np.take_along_axis(x, order, 1))
+        few = (length + 1) // 2
+        values, places = ops.top_k(put(x), few, largest=descending, dtype="int32")
+        np.testing.assert_array_equal(places.numpy(), order[:, :few])
+        np.testing.assert_array_equal(values.numpy(), np.take_along_axis(x, order, 1)[:, :few])
+
+
 def test_scan_argmax_sort_top_k(put: Put, random: np.random.Generator) -> None:
     x = random.permutation(60).reshape(4, 15).astype(np.float32)
     b = put(x)

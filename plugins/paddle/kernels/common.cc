@@ -1,4 +1,5 @@
 #include "plugins/paddle/kernels/common.h"
+#include "plugins/common/chain.h"
 
 #include <utility>
 
@@ -84,6 +85,12 @@ View allocate_with_length_of(const Context& context, Input x, int from, const Sp
   std::copy(shape.begin(), shape.end(), dims);
   dims[to] = in.shape[from];
   return context.allocate(y, dtype, dims, shape.size());
+}
+
+void multiply_by_equality(const Context& context, const View& a, const View& b, const View& y) {
+  Chain product(3);
+  product.step(uhal_map_multiply, {2, product.step(uhal_map_equal, {0, 1})});
+  context.run(UHAL_OP_MAP_CHAIN, {&a, &b, &y}, {&y}, product.program());
 }
 
 void as_test(const Context& context, const View& x, const View& y) {

@@ -66,6 +66,9 @@ void count_up(const Context& context, const View& y, double start = 0, double st
 View allocate_with_length_of(const Context& context, Input x, int from, const Span<int>& shape, int to,
                              uhal_dtype dtype, Output y);
 
+// y *= 1 where a equals b, and 0 elsewhere.
+void multiply_by_equality(const Context& context, const View& a, const View& b, const View& y);
+
 // y, bools, = where x is not 0.
 void as_test(const Context& context, const View& x, const View& y);
 

@@ -145,12 +145,15 @@ void reduce_rows_grad(const Context& context, const uhal_segment_attributes& for
     bring(dy);
   }
   if (y != nullptr) {
-    const Scratch results(context, dy.dtype, dims, dy.rank), rows(context, dy.dtype, dims, dy.rank);
-    const Scratch chosen(context, UHAL_BOOL, dims, dy.rank);
+    const Scratch results(context, dy.dtype, dims, dy.rank);
     context.run(UHAL_OP_GATHER, {y, &edges.targets}, {&results}, &at);
-    if (edges.sources != nullptr) context.run(UHAL_OP_GATHER, {&x, edges.sources}, {&rows}, &at);
-    context.map(uhal_map_equal, {edges.sources != nullptr ? static_cast<const View*>(&rows) : &x, &results}, {&chosen});
-    context.map(uhal_map_multiply, {&messages, &chosen}, {&messages});
+    if (edges.sources != nullptr) {
+      const Scratch rows(context, dy.dtype, dims, dy.rank);
+      context.run(UHAL_OP_GATHER, {&x, edges.sources}, {&rows}, &at);
+      multiply_by_equality(context, rows, results, messages);
+    } else {
+      multiply_by_equality(context, x, results, messages);
+    }
   }
   if (own) context.run(UHAL_OP_SEGMENT_REDUCE, {&messages, edges.sources}, {&dx}, &sum);
 }

@@ -149,16 +149,14 @@ bool is_extreme(uhal_reduction reduction) {
   return reduction == UHAL_REDUCE_MAXIMUM || reduction == UHAL_REDUCE_MINIMUM;
 }
 
-// The gradient of each message. Of a maximum or minimum each message that equals it has all of the gradient, as in
-// Paddle.
-void message_gradient(const Context& context, uhal_reduction reduction, const View& messages, const View& to,
+// The gradient of each message. Of a maximum or minimum, which alone ask for the messages, each that equals it has all
+// of the gradient, as in Paddle.
+void message_gradient(const Context& context, uhal_reduction reduction, const View* messages, const View& to,
                       const View& result, const View& dout, const View& y) {
   gather_rows(context, dout, to, y);
   if (is_extreme(reduction)) {
     const Gathered extremes(context, result, to);
-    const Scratch chosen(context, UHAL_BOOL, y);
-    context.map(uhal_map_equal, {&messages, &extremes}, {&chosen});
-    context.map(uhal_map_multiply, {&y, &chosen}, {&y});
+    multiply_by_equality(context, *messages, extremes, y);
   } else if (reduction == UHAL_REDUCE_MEAN) {
     const int64_t nodes = dout.shape[0], one[] = {1}, edges[] = {to.elements()};
     const Scratch number(context, UHAL_INT64, one, 1), counts(context, UHAL_INT64, &nodes, 1);
@@ -190,16 +188,21 @@ void send_ue_recv_grad(Context context, Input x, Input y, Input sources, Input t
     if (dy) fill_zero(context, dedges);
     return;
   }
-  const Gathered rows(context, a, from);
   const auto dims = message_shape(a, edges, from.elements());
-  const Rows messages(context, a.dtype, dims), dmessages(context, a.dtype, dims);
-  if (is_extreme(how)) context.map(plain ? uhal_map_add : uhal_map_multiply, {&rows, &edges}, {&messages});
+  std::optional<Gathered> rows;
+  std::optional<Rows> messages;
+  if (is_extreme(how) || (dy && !plain)) rows.emplace(context, a, from);
+  if (is_extreme(how)) {
+    messages.emplace(context, a.dtype, dims);
+    context.map(plain ? uhal_map_add : uhal_map_multiply, {&*rows, &edges}, {&*messages});
+  }
+  const Rows dmessages(context, a.dtype, dims);
   const View result = out ? out.view() : View();
-  message_gradient(context, how, messages, to, result, gradient, dmessages);
+  message_gradient(context, how, messages ? &*messages : nullptr, to, result, gradient, dmessages);
   if (dx) gradient_at_nodes(context, dmessages, plain ? nullptr : &edges, from, dnodes);
   if (!dy) return;
   const bool direct = same_shape(dmessages, dedges);
-  if (!plain) context.map(uhal_map_multiply, {&dmessages, &rows}, {direct ? &dedges : &dmessages});
+  if (!plain) context.map(uhal_map_multiply, {&dmessages, &*rows}, {direct ? &dedges : &dmessages});
   if (plain || !direct) sum_to_shape(context, dmessages, dedges);
 }
 

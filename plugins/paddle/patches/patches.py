@@ -282,27 +282,25 @@ def patch_attention(functional: Any) -> None:
     flash.flash_attention = flash_attention
 
 
-def patch_linear(functional: Any) -> None:
-    """Under automatic mixed precision a linear layer's result is as narrow as its product.
+def narrow_sums() -> tuple[Callable[[], bool], Callable[[Any, Any], Any]]:
+    """For linear layers, which under automatic mixed precision are as narrow as their products: whether a call is to be
+    so, and the sum of such a product and a bias.
 
     Paddle's own GPUs have it so since 3.3, by an op that the list of narrow ops names (linear_v2) and whose second
     gradients fail. Elsewhere the sum with a float32 bias widens the product, and what follows keeps float32 for its
     gradients.
     """
-    if "linear_v2" not in sys.modules["paddle.amp.amp_lists"].WHITE_LIST:
-        return
-    common, framework = functional.common, sys.modules["paddle.base.framework"]
-    core, ops, paddle, original = framework.core, common._C_ops, common.paddle, common.linear
+    paddle, framework = sys.modules["paddle"], sys.modules["paddle.base.framework"]
+    ops, mixed_precision = paddle._C_ops, framework.core._get_amp_attrs
 
-    @functools.wraps(original)
-    def linear(x: Any, weight: Any, bias: Any = None, name: str | None = None) -> Any:
-        if (
-            core._get_amp_attrs()._amp_dtype == "float32"
-            or not framework.in_dynamic_or_pir_mode()
-            or not serves(paddle.get_device().partition(":")[0])
-        ):
-            return original(x, weight, bias, name)
-        product = ops.matmul(x, weight, False, False)
+    def wanted() -> bool:
+        return (
+            mixed_precision()._amp_dtype != "float32"
+            and framework.in_dynamic_or_pir_mode()
+            and serves(paddle.get_device().partition(":")[0])
+        )
+
+    def add(product: Any, bias: Any) -> Any:
         if bias is None:
             return product
         if product.dtype in (paddle.float16, paddle.bfloat16) and bias.dtype == paddle.float32:
@@ -311,7 +309,48 @@ def patch_linear(functional: Any) -> None:
         # A level at which only what is on the list is narrow.
         return result if result.dtype == product.dtype else paddle.cast(result, product.dtype)
 
+    return wanted, add
+
+
+def linear_layers_are_narrow() -> bool:
+    return "linear_v2" in sys.modules["paddle.amp.amp_lists"].WHITE_LIST
+
+
+def patch_linear(functional: Any) -> None:
+    """Linear layers under automatic mixed precision: see narrow_sums."""
+    if not linear_layers_are_narrow():
+        return
+    common = functional.common
+    ops, original = common._C_ops, common.linear
+    is_narrow, add = narrow_sums()
+
+    @functools.wraps(original)
+    def linear(x: Any, weight: Any, bias: Any = None, name: str | None = None) -> Any:
+        if not is_narrow():
+            return original(x, weight, bias, name)
+        return add(ops.matmul(x, weight, False, False), bias)
+
     common.linear = functional.linear = linear
+
+
+def patch_compatible_linear(functional: Any) -> None:
+    """The same for the function with PyTorch's arguments, whose layer calls what lies in its decorator."""
+    if not linear_layers_are_narrow():
+        return
+    ops, original = functional._C_ops, functional.linear.__wrapped__
+    is_narrow, add = narrow_sums()
+
+    @functools.wraps(original)
+    def linear(input: Any, weight: Any, bias: Any = None) -> Any:
+        if not is_narrow():
+            return original(input, weight, bias)
+        return add(ops.matmul(input, weight, False, True), bias)
+
+    functional.linear = functional.ForbidKeywordsDecorator(
+        illegal_keys={"x", "name"},
+        func_name="paddle.compat.nn.functional.linear",
+        correct_name="paddle.nn.functional.linear",
+    )(linear)
 
 
 def patch_skipped_files(module: Any) -> None:
@@ -432,6 +471,7 @@ sys.meta_path.insert(
             "paddle.device.cuda.graphs": patch_graphs,
             "paddle.amp.auto_cast": patch_auto_cast,
             "paddle.nn.functional": patch_functional,
+            "paddle.compat.nn.functional": patch_compatible_linear,
             "paddle.jit.sot.opcode_translator.skip_files": patch_skipped_files,
             "paddle.nn.layer.rnn": patch_recurrent,
             "paddle.tensor.linalg": patch_linalg,
