@@ -658,11 +658,11 @@ FftLines<T>::FftLines(const FftSignal<T>& signal, int64_t length, int64_t lanes,
   if (signal.re == nullptr || signal.im == nullptr || std::abs(signal.re - signal.im) != 1) return;
   numbers_ = std::min(signal.re, signal.im);
   is_exchanged_ = signal.im < signal.re;
-  if (distance(kFftLanes<T>, offsets_) == 2) {
+  const int64_t step = distance(kFftLanes<T>, offsets_);
+  if (step == 2) {
     layout_ = Layout::kColumns;
   } else if (signal.stride == 2) {
     layout_ = Layout::kPacked;
-    const int64_t step = distance(kFftLanes<T>, offsets_);
     ahead_ = length <= kShortLine && step > 0 ? kFftLanes<T> * step : 2 * kTileRows<T>;
   }
 }
