@@ -183,7 +183,7 @@ inline bool sum_elements(const LookedUpRows& problem, const Elements<Index>& ele
   Vector values[chunks];
   const Index* index = elements.indices;
   const int64_t ahead = elements.ahead * step;
-  const auto next = [&](Vector* numbers) {
+  const auto add_row = [&](auto begins) {
     const auto row = static_cast<uint64_t>(int64_t{*index});
     if (__builtin_expect(row >= row_count, 0)) return false;
     const auto* const from = reinterpret_cast<const Stored*>(table + row * row_bytes);
@@ -191,19 +191,18 @@ inline bool sum_elements(const LookedUpRows& problem, const Elements<Index>& ele
     ask_for<chunks * kLanes * sizeof(Stored)>(reinterpret_cast<const void*>(table + soon * row_bytes));
 #pragma GCC unroll 8
     for (int64_t c = 0; c < chunks; ++c) {
-      read(from + c * kLanes, numbers[c]);
-      if constexpr (weighted) numbers[c] *= *weight;
+      Vector next;
+      read(from + c * kLanes, next);
+      if constexpr (weighted) next *= *weight;
+      values[c] = decltype(begins)::value ? next : values[c] + next;
     }
     index += step;
     if constexpr (weighted) weight += problem.weight_step;
     return true;
   };
-  if (!next(values)) return false;
+  if (!add_row(std::true_type())) return false;
   for (int64_t k = 1; k < elements.count; ++k) {
-    Vector numbers[chunks];
-    if (!next(numbers)) return false;
-#pragma GCC unroll 8
-    for (int64_t c = 0; c < chunks; ++c) values[c] += numbers[c];
+    if (!add_row(std::false_type())) return false;
   }
   if (problem.mean) {
 #pragma GCC unroll 8
