@@ -6,6 +6,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <utility>
 
 #include "csrc/backends/common/fft_problem.h"
 #include "csrc/backends/common/rows.h"
@@ -326,6 +327,8 @@ bool transform_axis(const AxisTask& task) {
       }
     });
   } else {
+    const int64_t from_step = from_parts * space.strides[0][space.rank - 1];
+    const int64_t to_step = to_parts * space.strides[1][space.rank - 1];
     const int64_t size = fft_buffer<T>(std::max(rows, task.frequencies()) + 1);
     parallel_for((space.count + kLanes - 1) / kLanes, kWork * rows * kLanes, [&](int64_t begin, int64_t end) {
       ScratchFrame frame;
@@ -338,9 +341,14 @@ bool transform_axis(const AxisTask& task) {
       for (int64_t i = begin; i < end; ++i) {
         int64_t from_offsets[kLanes], to_offsets[kLanes];
         const Block block = {std::min(kLanes, space.count - i * kLanes), from_offsets, to_offsets};
-        for (int64_t lane = 0; lane < block.lanes; ++lane, cursor.advance(1)) {
-          from_offsets[lane] = from_parts * cursor.offset(0);
-          to_offsets[lane] = to_parts * cursor.offset(1);
+        for (int64_t lane = 0; lane < block.lanes;) {
+          const int64_t together = std::min(block.lanes - lane, cursor.run());
+          int64_t from_offset = from_parts * cursor.offset(0), to_offset = to_parts * cursor.offset(1);
+          for (const int64_t last = lane + together; lane < last; ++lane) {
+            from_offsets[lane] = std::exchange(from_offset, from_offset + from_step);
+            to_offsets[lane] = std::exchange(to_offset, to_offset + to_step);
+          }
+          cursor.advance(together);
         }
         if (task.form == FftForm::kComplex) complex_block(task, plan, block, buffer, buffer + size);
         if (task.form == FftForm::kFromReal) block_from_real(task, plan, block, buffer, buffer + size);

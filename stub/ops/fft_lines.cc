@@ -374,26 +374,59 @@ struct Parts {
   int64_t first, second;
 };
 
+// A row's parts from two vectors of its numbers, of which the first has the first two and the middle two of float, or
+// the first and the third of double, and back: one shuffle each.
+template <typename T>
+UNIHAL_INLINE void part_numbers(const Vector<T>* v, Vector<T>& first, Vector<T>& second) {
+  if constexpr (sizeof(T) == 4) {
+    first = UNIHAL_SHUFFLE(v[0], v[1], Places8, 0, 2, 8, 10, 4, 6, 12, 14);
+    second = UNIHAL_SHUFFLE(v[0], v[1], Places8, 1, 3, 9, 11, 5, 7, 13, 15);
+  } else {
+    first = UNIHAL_SHUFFLE(v[0], v[1], Places4, 0, 4, 2, 6);
+    second = UNIHAL_SHUFFLE(v[0], v[1], Places4, 1, 5, 3, 7);
+  }
+}
+
+template <typename T>
+UNIHAL_INLINE void join_parts(const Vector<T>& first, const Vector<T>& second, Vector<T>* v) {
+  if constexpr (sizeof(T) == 4) {
+    v[0] = UNIHAL_SHUFFLE(first, second, Places8, 0, 8, 1, 9, 4, 12, 5, 13);
+    v[1] = UNIHAL_SHUFFLE(first, second, Places8, 2, 10, 3, 11, 6, 14, 7, 15);
+  } else {
+    v[0] = UNIHAL_SHUFFLE(first, second, Places4, 0, 4, 2, 6);
+    v[1] = UNIHAL_SHUFFLE(first, second, Places4, 1, 5, 3, 7);
+  }
+}
+
+// GCC moves the numbers of columns one by one, if it is left to find the vectors.
 template <typename T>
 UNIHAL_VECTORIZED void load_columns(int64_t rows, int64_t rows_left, const T* from, int64_t stride, Parts<T> parts,
                                     T* to) {
-  for (int64_t row = 0; row < rows; ++row, to += kFftRow<T>) {
-    if (row + kAhead < rows_left) prefetch_columns<false>(from + (row + kAhead) * stride);
-    for (int64_t lane = 0; lane < kFftLanes<T>; ++lane) {
-      to[parts.first + lane] = from[row * stride + 2 * lane];
-      to[parts.second + lane] = from[row * stride + 2 * lane + 1];
-    }
+  constexpr int64_t kHalf = kWidth<T> / 2;
+  for (int64_t row = 0; row < rows; ++row, from += stride, to += kFftRow<T>) {
+    if (row + kAhead < rows_left) prefetch_columns<false>(from + kAhead * stride);
+    Vector<T> v[2];
+    load_halves(from, from + 2 * kHalf, v[0]);
+    load_halves(from + kHalf, from + 3 * kHalf, v[1]);
+    part_numbers<T>(v, *reinterpret_cast<Vector<T>*>(to + parts.first),
+                    *reinterpret_cast<Vector<T>*>(to + parts.second));
   }
 }
 
 template <typename T>
 UNIHAL_VECTORIZED void store_columns(int64_t rows, int64_t rows_left, const T* from, Parts<T> parts, T first_factor,
                                      T second_factor, T* to, int64_t stride) {
-  for (int64_t row = 0; row < rows; ++row, from += kFftRow<T>) {
-    if (row + kAhead < rows_left) prefetch_columns<true>(to + (row + kAhead) * stride);
-    for (int64_t lane = 0; lane < kFftLanes<T>; ++lane) {
-      to[row * stride + 2 * lane] = from[parts.first + lane] * first_factor;
-      to[row * stride + 2 * lane + 1] = from[parts.second + lane] * second_factor;
+  for (int64_t row = 0; row < rows; ++row, from += kFftRow<T>, to += stride) {
+    if (row + kAhead < rows_left) prefetch_columns<true>(to + kAhead * stride);
+    Vector<T> v[2];
+    join_parts<T>(*reinterpret_cast<const Vector<T>*>(from + parts.first) * first_factor,
+                  *reinterpret_cast<const Vector<T>*>(from + parts.second) * second_factor, v);
+    if constexpr (sizeof(T) == 4) {
+      *reinterpret_cast<Loose<T>*>(to) = UNIHAL_SHUFFLE(v[0], v[1], Places8, 0, 1, 2, 3, 8, 9, 10, 11);
+      *reinterpret_cast<Loose<T>*>(to + kWidth<T>) = UNIHAL_SHUFFLE(v[0], v[1], Places8, 4, 5, 6, 7, 12, 13, 14, 15);
+    } else {
+      *reinterpret_cast<Loose<T>*>(to) = UNIHAL_SHUFFLE(v[0], v[1], Places4, 0, 1, 4, 5);
+      *reinterpret_cast<Loose<T>*>(to + kWidth<T>) = UNIHAL_SHUFFLE(v[0], v[1], Places4, 2, 3, 6, 7);
     }
   }
 }
@@ -517,16 +550,10 @@ UNIHAL_VECTORIZED void load_numbers(int64_t rows, int64_t rows_left, const T* fr
   const LinePlaces<const T> lines(from, offsets);
   for (int64_t row = 0; row < rows; ++row, to += kFftRow<T>) {
     if (row + kAhead < rows_left) lines.template prefetch_ends<false>((row + kAhead) * stride);
-    Vector<T> v[2], *const first = reinterpret_cast<Vector<T>*>(to + parts.first),
-                           *const second = reinterpret_cast<Vector<T>*>(to + parts.second);
+    Vector<T> v[2];
     load_numbers_of_row(lines, row * stride, v);
-    if constexpr (sizeof(T) == 4) {
-      *first = UNIHAL_SHUFFLE(v[0], v[1], Places8, 0, 2, 8, 10, 4, 6, 12, 14);
-      *second = UNIHAL_SHUFFLE(v[0], v[1], Places8, 1, 3, 9, 11, 5, 7, 13, 15);
-    } else {
-      *first = UNIHAL_SHUFFLE(v[0], v[1], Places4, 0, 4, 2, 6);
-      *second = UNIHAL_SHUFFLE(v[0], v[1], Places4, 1, 5, 3, 7);
-    }
+    part_numbers<T>(v, *reinterpret_cast<Vector<T>*>(to + parts.first),
+                    *reinterpret_cast<Vector<T>*>(to + parts.second));
   }
 }
 
@@ -536,16 +563,9 @@ UNIHAL_VECTORIZED void store_numbers(int64_t rows, int64_t rows_left, const T* f
   const LinePlaces<T> lines(to, offsets);
   for (int64_t row = 0; row < rows; ++row, from += kFftRow<T>) {
     if (row + kAhead < rows_left) lines.template prefetch_ends<true>((row + kAhead) * stride);
-    const Vector<T> first = *reinterpret_cast<const Vector<T>*>(from + parts.first) * first_factor;
-    const Vector<T> second = *reinterpret_cast<const Vector<T>*>(from + parts.second) * second_factor;
     Vector<T> v[2];
-    if constexpr (sizeof(T) == 4) {
-      v[0] = UNIHAL_SHUFFLE(first, second, Places8, 0, 8, 1, 9, 4, 12, 5, 13);
-      v[1] = UNIHAL_SHUFFLE(first, second, Places8, 2, 10, 3, 11, 6, 14, 7, 15);
-    } else {
-      v[0] = UNIHAL_SHUFFLE(first, second, Places4, 0, 4, 2, 6);
-      v[1] = UNIHAL_SHUFFLE(first, second, Places4, 1, 5, 3, 7);
-    }
+    join_parts<T>(*reinterpret_cast<const Vector<T>*>(from + parts.first) * first_factor,
+                  *reinterpret_cast<const Vector<T>*>(from + parts.second) * second_factor, v);
     store_numbers_of_row(lines, row * stride, v);
   }
 }
@@ -658,11 +678,11 @@ FftLines<T>::FftLines(const FftSignal<T>& signal, int64_t length, int64_t lanes,
   if (signal.re == nullptr || signal.im == nullptr || std::abs(signal.re - signal.im) != 1) return;
   numbers_ = std::min(signal.re, signal.im);
   is_exchanged_ = signal.im < signal.re;
-  if (distance(kFftLanes<T>, offsets_) == 2) {
+  const int64_t step = distance(kFftLanes<T>, offsets_);
+  if (step == 2) {
     layout_ = Layout::kColumns;
   } else if (signal.stride == 2) {
     layout_ = Layout::kPacked;
-    const int64_t step = distance(kFftLanes<T>, offsets_);
     ahead_ = length <= kShortLine && step > 0 ? kFftLanes<T> * step : 2 * kTileRows<T>;
   }
 }

@@ -374,6 +374,10 @@ class Reducer {
         return problem_.elements <= INT32_MAX ? count<int32_t>(frame) : count<int64_t>(frame);
       }
     }
+    if (sums_stored_ && problem_.attributes.form == UHAL_SEGMENT_OFFSETS && problem_.indices != nullptr &&
+        y_.is_dense() && problem_.y.dtype == problem_.x.dtype) {
+      return sum_looked_up();
+    }
     const int64_t parts = part_count();
     int64_t* counts = frame.take<int64_t>(static_cast<size_t>(parts * problem_.segments + 1));
     const bool in_place = parts == 1 && y_.in_place();
@@ -390,8 +394,7 @@ class Reducer {
     } else {
       by_segments(all);
     }
-    return exhausted_.load() ? fail(UHAL_RESOURCE_EXHAUSTED, "segment_reduce: the host has no memory left for a row")
-                             : UHAL_OK;
+    return outcome();
   }
 
  private:
@@ -402,6 +405,11 @@ class Reducer {
     return fail(UHAL_RESOURCE_EXHAUSTED,
                 "segment_reduce: the host has no memory left for accumulators of %lld segments",
                 static_cast<long long>(problem_.segments));
+  }
+
+  uhal_status outcome() const {
+    return exhausted_.load() ? fail(UHAL_RESOURCE_EXHAUSTED, "segment_reduce: the host has no memory left for a row")
+                             : UHAL_OK;
   }
 
   int64_t part_count() const {
@@ -511,6 +519,76 @@ class Reducer {
         for (int64_t i = 0; i < length; ++i) sum[i] = Combine::of(sum[i], row[i]);
       }
     });
+  }
+
+  // Sums, or means, of rows by index of segments whose ends are known: registers hold them until they are stored.
+  uhal_status sum_looked_up() {
+    const uhal_tensor &indices = *problem_.indices, &offsets = problem_.ids;
+    const LookedUpRows all = {x_.at(0),
+                              problem_.x.shape[0],
+                              x_.length(),
+                              x_.row_bytes(),
+                              indices.data,
+                              indices.strides[0],
+                              indices.dtype == UHAL_INT64,
+                              weights_,
+                              weight_step_,
+                              problem_.elements,
+                              offsets.data,
+                              offsets.strides[0],
+                              offsets.dtype == UHAL_INT64,
+                              y_.at(0),
+                              y_.row_bytes(),
+                              problem_.attributes.reduction == UHAL_REDUCE_MEAN};
+    const SumLookedUp sum = vectors().sum_looked_up(problem_.x.dtype);
+    const int64_t segments = problem_.segments;
+    const int64_t threads = problem_.elements * x_.length() < kSerialWork
+                                ? 1
+                                : std::clamp<int64_t>(omp_get_max_threads(), 1, std::max<int64_t>(segments, 1));
+    parallel_for(threads, kSerialWork, [&](int64_t begin, int64_t end) {
+      const int64_t last = segments * end / threads;
+      int64_t segment = segments * begin / threads;
+      if (problem_.counts != nullptr) store_counts_between(segment, last);
+      while ((segment = sum(all, segment, last)) < last) sum_with_missing(segment++);
+    });
+    return outcome();
+  }
+
+  void store_counts_between(int64_t first, int64_t last) const {
+    const IndexReader offset_at(problem_.ids);
+    const int64_t step = problem_.ids.strides[0];
+    for (int64_t next = offset_at(first * step); first < last; ++first) {
+      const int64_t begin = std::max(next, int64_t{0});
+      next = offset_at((first + 1) * step);
+      store_count(first, std::max(std::min(next, problem_.elements) - begin, int64_t{0}));
+    }
+  }
+
+  // One of these segments that has no elements, or such whose rows do not exist.
+  void sum_with_missing(int64_t segment) {
+    ScratchFrame frame;
+    const int64_t length = x_.length(), step = problem_.ids.strides[0];
+    T* const zeros = frame.take<T>(static_cast<size_t>(length + 1));
+    T* const sum = frame.take<T>(static_cast<size_t>(length + 1));
+    if (zeros == nullptr || sum == nullptr) {
+      exhausted_.store(true, std::memory_order_relaxed);
+      return;
+    }
+    const IndexReader offset_at(problem_.ids);
+    const int64_t begin = std::max(offset_at(segment * step), int64_t{0});
+    const int64_t end = std::min(offset_at((segment + 1) * step), problem_.elements);
+    if (begin >= end) std::fill_n(sum, length, static_cast<T>(problem_.attributes.empty));
+    for (int64_t element = begin; element < end; ++element) {
+      const void* const row = row_of(element, zeros);
+      const void* const rows[] = {row, row};
+      const T* const weight = weights_ != nullptr ? weights_ + element * weight_step_ : nullptr;
+      const SegmentRows one = {rows, 1, weight, 1, sum, element == begin};
+      sum_rows_(length, 1, 1, &one);
+    }
+    if (problem_.attributes.reduction == UHAL_REDUCE_MEAN && begin < end) {
+      for (int64_t i = 0; i < length; ++i) sum[i] /= static_cast<T>(end - begin);
+    }
+    y_.write(segment, sum);
   }
 
   // Rows by index of segments whose ends are known, which are looked up many at a time. `zeros` is room for what stands

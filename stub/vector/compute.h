@@ -124,6 +124,30 @@ struct SegmentRows {
 // pointers behind those to a segment's rows: what they point to is asked for meanwhile.
 using SumRows = void (*)(int64_t length, int64_t ahead, int64_t count, const SegmentRows* segments);
 
+// Rows of a table that elements name, in segments that begin and end at offsets.
+struct LookedUpRows {
+  const void* table;
+  int64_t rows;       // of the table
+  int64_t length;     // adjacent elements of a row
+  int64_t row_bytes;  // from one row to the next
+  const void* indices;
+  int64_t index_step;   // in elements, as all steps are
+  bool wide_indices;    // they are of int64, and not of int32
+  const void* weights;  // of each element one, of the compute type; nullptr: none has one
+  int64_t weight_step;
+  int64_t elements;
+  const void* offsets;
+  int64_t offset_step;
+  bool wide_offsets;
+  void* results;         // of each segment one, stored as the table is
+  int64_t result_bytes;  // from one segment's to the next
+  bool mean;
+};
+
+// Stores the sums or means of segments from `first` on, up to one that has no elements or an element whose row does not
+// exist, or to `last`, and returns which that is. What is stored of the one that it stops at is not its result.
+using SumLookedUp = int64_t (*)(const LookedUpRows& problem, int64_t first, int64_t last);
+
 // Copies lines of 64 bytes with stores around the caches; `destination` is aligned to 64.
 using StreamLines = void (*)(void* destination, const void* source, int64_t lines);
 
@@ -149,6 +173,7 @@ struct InstructionSet {
   ReduceRows reduce_rows[kReduceSteps][kComputeTypes];  // and for kSumExp
   ExtremePlace extreme_place[2][kExtremeTypes];         // of the smallest, of the largest
   SumRows (*sum_rows)(uhal_dtype dtype);                // of rows of a dtype; nullptr for other than real floating ones
+  SumLookedUp (*sum_looked_up)(uhal_dtype dtype);       // nullptr as well
   ByteTile byte_tile;                                   // nullptr: float32 computes
   StreamLines stream_lines;                             // nullptr where there are no such stores
   RandomLoops random;

@@ -1,5 +1,8 @@
 // Sums of rows that lie anywhere, as loops. Compiled once per instruction set.
 
+#include <algorithm>
+#include <type_traits>
+
 #include "stub/vector/compute.h"
 #include "stub/vector/narrow.h"
 
@@ -41,6 +44,26 @@ inline void read(const Float16* row, Lanes<float>::Vector& numbers) {
   for (int64_t i = 0; i < Lanes<float>::kCount; ++i) numbers[i] = number(row[i]);
 #endif
 }
+
+// Numbers of `chunks` vectors, as they are stored.
+template <int64_t chunks, class T, class Stored>
+inline void write(const typename Lanes<T>::Vector* numbers, Stored* to) {
+  constexpr int64_t kCount = chunks * Lanes<T>::kCount;
+  if constexpr (std::is_same_v<T, Stored>) {
+#pragma GCC unroll 8
+    for (int64_t c = 0; c < chunks; ++c) {
+      *reinterpret_cast<typename Lanes<T>::Vector*>(to + c * Lanes<T>::kCount) = numbers[c];
+    }
+  } else if constexpr (kCount % kWidened == 0) {
+    shorten<kCount>(reinterpret_cast<const float*>(numbers), to);
+  } else {
+    for (int64_t i = 0; i < kCount; ++i) shorten_one(numbers[i / Lanes<T>::kCount][i % Lanes<T>::kCount], to + i);
+  }
+}
+inline void write_one(float value, float* to) { *to = value; }
+inline void write_one(double value, double* to) { *to = value; }
+inline void write_one(float value, Bfloat16* to) { shorten_one(value, to); }
+inline void write_one(float value, Float16* to) { shorten_one(value, to); }
 
 // Asks for the lines that so many bytes lie in.
 template <int64_t bytes>
@@ -134,6 +157,137 @@ void sum_rows(int64_t length, int64_t ahead, int64_t count, const SegmentRows* s
   }
 }
 
+// -- rows by index
+
+// Elements whose rows are asked for before they are added: tables are larger than caches.
+constexpr int64_t kElementsAhead = 24;
+
+// Elements of one segment.
+template <class Index>
+struct Elements {
+  const Index* indices;
+  const void* weights;
+  int64_t count;  // at least 1
+  int64_t ahead;  // 0 near the end of all
+};
+
+// Elements of a segment's result from `at` on; false where a row does not exist.
+template <class T, class Stored, class Index, bool weighted, int64_t chunks>
+inline bool sum_elements(const LookedUpRows& problem, const Elements<Index>& elements, int64_t at, Stored* result) {
+  using Vector = typename Lanes<T>::Vector;
+  constexpr int64_t kLanes = Lanes<T>::kCount;
+  const auto row_count = static_cast<uint64_t>(problem.rows), row_bytes = static_cast<uint64_t>(problem.row_bytes);
+  const int64_t step = problem.index_step;
+  const auto table = reinterpret_cast<uintptr_t>(static_cast<const Stored*>(problem.table) + at);
+  const auto* weight = static_cast<const T*>(elements.weights);
+  Vector values[chunks];
+  const Index* index = elements.indices;
+  const int64_t ahead = elements.ahead * step;
+  const auto add_row = [&](auto begins) {
+    const auto row = static_cast<uint64_t>(int64_t{*index});
+    if (__builtin_expect(row >= row_count, 0)) return false;
+    const auto* const from = reinterpret_cast<const Stored*>(table + row * row_bytes);
+    const auto soon = static_cast<uint64_t>(int64_t{index[ahead]});
+    ask_for<chunks * kLanes * sizeof(Stored)>(reinterpret_cast<const void*>(table + soon * row_bytes));
+#pragma GCC unroll 8
+    for (int64_t c = 0; c < chunks; ++c) {
+      Vector next;
+      read(from + c * kLanes, next);
+      if constexpr (weighted) next *= *weight;
+      values[c] = decltype(begins)::value ? next : values[c] + next;
+    }
+    index += step;
+    if constexpr (weighted) weight += problem.weight_step;
+    return true;
+  };
+  if (!add_row(std::true_type())) return false;
+  for (int64_t k = 1; k < elements.count; ++k) {
+    if (!add_row(std::false_type())) return false;
+  }
+  if (problem.mean) {
+#pragma GCC unroll 8
+    for (int64_t c = 0; c < chunks; ++c) values[c] /= static_cast<T>(elements.count);
+  }
+  write<chunks, T, Stored>(values, result + at);
+  return true;
+}
+
+template <class T, class Stored, class Index, bool weighted>
+inline bool sum_one_of_elements(const LookedUpRows& problem, const Elements<Index>& elements, int64_t at,
+                                Stored* result) {
+  T sum = 0;
+  for (int64_t k = 0; k < elements.count; ++k) {
+    const auto row = static_cast<uint64_t>(int64_t{elements.indices[k * problem.index_step]});
+    if (row >= static_cast<uint64_t>(problem.rows)) return false;
+    const auto* const from = static_cast<const char*>(problem.table) + row * static_cast<uint64_t>(problem.row_bytes);
+    T value = number(reinterpret_cast<const Stored*>(from)[at]);
+    if (weighted) value *= static_cast<const T*>(elements.weights)[k * problem.weight_step];
+    sum = k == 0 ? value : sum + value;
+  }
+  write_one(problem.mean ? sum / static_cast<T>(elements.count) : sum, result + at);
+  return true;
+}
+
+template <class T, class Stored, class Index, bool weighted>
+inline bool sum_segment(const LookedUpRows& problem, const Elements<Index>& elements, Stored* result) {
+  constexpr int64_t kLanes = Lanes<T>::kCount;
+  const int64_t length = problem.length;
+  int64_t at = 0;
+  for (; at + 8 * kLanes <= length; at += 8 * kLanes) {
+    if (!sum_elements<T, Stored, Index, weighted, 8>(problem, elements, at, result)) return false;
+  }
+  if (at + 4 * kLanes <= length) {
+    if (!sum_elements<T, Stored, Index, weighted, 4>(problem, elements, at, result)) return false;
+    at += 4 * kLanes;
+  }
+  if (at + 2 * kLanes <= length) {
+    if (!sum_elements<T, Stored, Index, weighted, 2>(problem, elements, at, result)) return false;
+    at += 2 * kLanes;
+  }
+  if (at + kLanes <= length) {
+    if (!sum_elements<T, Stored, Index, weighted, 1>(problem, elements, at, result)) return false;
+    at += kLanes;
+  }
+  for (; at < length; ++at) {
+    if (!sum_one_of_elements<T, Stored, Index, weighted>(problem, elements, at, result)) return false;
+  }
+  return true;
+}
+
+template <class T, class Stored, class Index, bool weighted>
+int64_t sum_segments_of(const LookedUpRows& problem, int64_t first, int64_t last) {
+  const auto offset_at = [&](int64_t segment) -> int64_t {
+    const int64_t at = segment * problem.offset_step;
+    return problem.wide_offsets ? static_cast<const int64_t*>(problem.offsets)[at]
+                                : static_cast<const int32_t*>(problem.offsets)[at];
+  };
+  const auto* const indices = static_cast<const Index*>(problem.indices);
+  const auto* const weights = static_cast<const T*>(problem.weights);
+  auto* result = static_cast<char*>(problem.results) + first * problem.result_bytes;
+  int64_t next = offset_at(first);
+  for (; first < last; ++first, result += problem.result_bytes) {
+    const int64_t begin = std::max(next, int64_t{0});
+    next = offset_at(first + 1);
+    const int64_t end = std::min(next, problem.elements);
+    if (begin >= end) break;
+    const Elements<Index> elements = {indices + begin * problem.index_step,
+                                      weighted ? weights + begin * problem.weight_step : nullptr, end - begin,
+                                      end + kElementsAhead <= problem.elements ? kElementsAhead : 0};
+    if (!sum_segment<T, Stored, Index, weighted>(problem, elements, reinterpret_cast<Stored*>(result))) break;
+  }
+  return first;
+}
+
+template <class T, class Stored>
+int64_t sum_looked_up(const LookedUpRows& problem, int64_t first, int64_t last) {
+  if (problem.wide_indices) {
+    return problem.weights != nullptr ? sum_segments_of<T, Stored, int64_t, true>(problem, first, last)
+                                      : sum_segments_of<T, Stored, int64_t, false>(problem, first, last);
+  }
+  return problem.weights != nullptr ? sum_segments_of<T, Stored, int32_t, true>(problem, first, last)
+                                    : sum_segments_of<T, Stored, int32_t, false>(problem, first, last);
+}
+
 }  // namespace
 
 SumRows sum_rows_of(uhal_dtype dtype);
@@ -147,6 +301,22 @@ SumRows sum_rows_of(uhal_dtype dtype) {
       return sum_rows<float, Float16>;
     case UHAL_BFLOAT16:
       return sum_rows<float, Bfloat16>;
+    default:
+      return nullptr;
+  }
+}
+
+SumLookedUp sum_looked_up_of(uhal_dtype dtype);
+SumLookedUp sum_looked_up_of(uhal_dtype dtype) {
+  switch (dtype) {
+    case UHAL_FLOAT32:
+      return sum_looked_up<float, float>;
+    case UHAL_FLOAT64:
+      return sum_looked_up<double, double>;
+    case UHAL_FLOAT16:
+      return sum_looked_up<float, Float16>;
+    case UHAL_BFLOAT16:
+      return sum_looked_up<float, Bfloat16>;
     default:
       return nullptr;
   }

@@ -208,6 +208,30 @@ def test_rows_of_long_segments_are_looked_up(generator: np.random.Generator, dty
         unihal.device(DEVICE).synchronize()
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("width", [1, 8, 23, 130])
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+def test_rows_that_do_not_exist_are_zeros_in_their_segments(
+    generator: np.random.Generator, dtype: str, width: int, reduction: str
+) -> None:
+    rows = generator.normal(size=(9, width)).astype(dtype)
+    rows[4, 0] = np.nan
+    offsets = np.array([-3, 2, 2, 7, 40, 41, 99])  # of the first and the last only what there is
+    indices = generator.integers(0, 4, 60)
+    indices[[3, 30, 50]], indices[40] = [9, -1, 12], 4
+    found = np.where(((indices < 0) | (indices > 8))[:, None], 0, rows[np.clip(indices, 0, 8)].astype("float64"))
+    parts = [found[max(begin, 0) : max(end, 0)] for begin, end in zip(offsets[:-1], offsets[1:], strict=True)]
+    divisors = [len(part) if reduction == "mean" and len(part) else 1 for part in parts]
+    expected = np.stack([part.sum(0) / divisor for part, divisor in zip(parts, divisors, strict=True)])
+    sums = ops.segment_reduce(
+        _buffer(rows), _buffer(offsets), len(parts), reduction, form="offsets", indices=_buffer(indices)
+    )
+    with pytest.raises(unihal.OutOfRangeError, match=r"index (9|-1|12) is out of range"):
+        unihal.device(DEVICE).synchronize()
+    tolerance = 4 * float(np.finfo(dtype).eps)
+    assert np.allclose(sums.numpy().astype("float64"), expected, rtol=tolerance, atol=40 * tolerance, equal_nan=True)
+
+
 def test_coalesce(generator: np.random.Generator) -> None:
     shape = (4, 3, 5)
     coordinates = np.stack([generator.integers(0, length, 40) for length in shape], 1).astype(np.int32)
