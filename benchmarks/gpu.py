@@ -13,6 +13,7 @@ process and the libraries that PyTorch brought into it.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import pathlib
 import statistics
@@ -95,6 +96,27 @@ RESNET50 = (
     Convolution(1024, 2048, 14, 1, 2),
     Convolution(2048, 512, 7, 1),
     Convolution(512, 512, 7, 3),
+)
+
+#: Depthwise convolutions of MobileNetV2 (windows of 3x3), MobileNetV3 (5x5 too) and ConvNeXt (7x7).
+DEPTHWISE = (
+    Convolution(32, 32, 112, 3),
+    Convolution(96, 96, 112, 3, 2),
+    Convolution(144, 144, 56, 3),
+    Convolution(144, 144, 56, 3, 2),
+    Convolution(192, 192, 28, 3),
+    Convolution(192, 192, 28, 3, 2),
+    Convolution(384, 384, 14, 3),
+    Convolution(576, 576, 14, 3),
+    Convolution(576, 576, 14, 3, 2),
+    Convolution(960, 960, 7, 3),
+    Convolution(72, 72, 56, 5, 2),
+    Convolution(120, 120, 28, 5),
+    Convolution(96, 96, 28, 5, 2),
+    Convolution(240, 240, 14, 5),
+    Convolution(288, 288, 14, 5, 2),
+    Convolution(576, 576, 7, 5),
+    Convolution(96, 96, 56, 7),
 )
 
 #: dtype and math mode: what a row is of.
@@ -440,23 +462,28 @@ def fused_products(on: Bench, precision: str) -> Iterator[Row]:
     )
 
 
-def convolution_calls(on: Bench, layer: Convolution, batch: int, precision: str) -> dict[str, tuple[Call, Call | None]]:
-    """The forward pass and both gradients of a layer, channels last: ours, and PyTorch's or None."""
+def convolution_calls(
+    on: Bench, layer: Convolution, batch: int, precision: str, groups: int = 1, layout: str = "nhwc", **stream: Any
+) -> dict[str, tuple[Call, Call | None]]:
+    """The forward pass and both gradients of a layer: ours, and PyTorch's or None."""
     dtype, mode = PRECISIONS[precision]
-    padding, side = layer.window // 2, layer.side // layer.stride
+    padding, side = layer.window // 2, (layer.side - 1) // layer.stride + 1
     shapes = (
         (batch, layer.channels, layer.side, layer.side),
-        (layer.filters, layer.channels, layer.window, layer.window),
+        (layer.filters, layer.channels // groups, layer.window, layer.window),
         (batch, layer.filters, side, side),
     )
 
-    def last(shape: tuple[int, ...], make: Callable[..., Buffer]) -> Buffer:
+    def placed(shape: tuple[int, ...], make: Callable[..., Buffer]) -> Buffer:
         n, c, h, w = shape
+        if layout == "nchw":
+            return make(*shape, dtype=dtype)
         return make(n, h, w, c, dtype=dtype).transpose(0, 3, 1, 2)
 
-    x, w, dy = (last(shape, on.random) for shape in shapes)
-    dx, dw, y = (last(shape, on.empty) for shape in shapes)
-    options: dict[str, Any] = {"stride": layer.stride, "padding": padding, "math_mode": mode}
+    x, w, dy = (placed(shape, on.random) for shape in shapes)
+    dx, dw, y = (placed(shape, on.empty) for shape in shapes)
+    options: dict[str, Any] = {"stride": layer.stride, "padding": padding, "math_mode": mode, "groups": groups}
+    options |= stream
     ours: dict[str, Call] = {
         "forward": lambda: ops.convolution(x, w, out=y, **options),
         "backward data": lambda: ops.convolution_backward_data(dy, w, shapes[0], out=dx, **options),
@@ -465,14 +492,15 @@ def convolution_calls(on: Bench, layer: Convolution, batch: int, precision: str)
     peers: dict[str, Call] = {}
     if on.torch is not None:
         torch = on.torch
-        tx, tw, ty = (on.torch_random(*shape, dtype=dtype).to(memory_format=torch.channels_last) for shape in shapes)
+        form = torch.channels_last if layout == "nhwc" else torch.contiguous_format
+        tx, tw, ty = (on.torch_random(*shape, dtype=dtype).to(memory_format=form) for shape in shapes)
 
         def gradient(*mask: bool) -> Any:
-            place = ([layer.stride] * 2, [padding] * 2, [1, 1], False, [0, 0], 1)
+            place = ([layer.stride] * 2, [padding] * 2, [1, 1], False, [0, 0], groups)
             return torch.ops.aten.convolution_backward(ty, tx, tw, None, *place, mask)
 
         peers = {
-            "forward": lambda: torch.nn.functional.conv2d(tx, tw, stride=layer.stride, padding=padding),
+            "forward": lambda: torch.nn.functional.conv2d(tx, tw, None, layer.stride, padding, 1, groups),
             "backward data": lambda: gradient(True, False, False),
             "backward filter": lambda: gradient(False, True, False),
         }
@@ -508,6 +536,47 @@ def torch_graph(on: Bench, chain: Call) -> Any:
     with on.torch.cuda.graph(graph):
         chain()
     return graph
+
+
+#: Convolutions of a graph, so that none of them waits for the host.
+REPEATED = 20
+
+
+def repeated(call: Call) -> None:
+    """The calls of a graph."""
+    for _ in range(REPEATED):
+        call()
+
+
+def depthwise(on: Bench) -> Iterator[Row]:
+    """Convolutions of a channel each, of 32 images: the time of one in a graph of several, by which small operands lie
+    in the device's cache, on both sides."""
+    batch, layers = (1, DEPTHWISE[9:10]) if on.is_cpu else (32, DEPTHWISE)
+    stream = unihal.Stream(on.device)
+    for precision, layout in itertools.product(("float32", "bfloat16", "float16"), ("nchw", "nhwc")):
+        allow_tf32(on, PRECISIONS[precision][1])
+        for layer in layers:
+            side = (layer.side - 1) // layer.stride + 1
+            size = 4 if precision == "float32" else 2
+            work = batch * layer.channels * (layer.side**2 + side**2) * size / 1e9
+            shape = f"{layer.window}x{layer.window}/{layer.stride}, {layer.channels} on {layer.side}"
+            calls = convolution_calls(on, layer, batch, precision, layer.channels, layout, stream=stream)
+            for name, (call, peer) in calls.items():
+                on.device.synchronize()
+                call()
+                peer_graph = None
+                if peer is not None:
+                    peer()
+                    peer_graph = torch_graph(on, partial(repeated, peer)).replay
+                try:
+                    with unihal.capture(stream) as graph:
+                        repeated(call)
+                except unihal.UnimplementedError:
+                    return
+                with graph:
+                    title = f"{shape}, {name}, {precision} {layout}"
+                    row = on.row("depthwise", title, work, "GB/s", 1.0, graph.replay, peer_graph)
+                yield replace(row, ours=row.ours / REPEATED, peer=row.peer / REPEATED)
 
 
 def chains(on: Bench) -> Iterator[Row]:
@@ -558,6 +627,7 @@ GROUPS = {
     "sampling": sampling,
     "products": products,
     "convolutions": convolutions,
+    "depthwise": depthwise,
 }
 
 

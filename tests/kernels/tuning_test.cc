@@ -445,6 +445,14 @@ TEST_P(Choices, AreRunAsChosen) {
       if (is_product) names.push_back("subsampled");
       EXPECT_EQ(names, check_candidates(pass, layer));
     }
+    for (const Pass pass : kPasses) {
+      Layer layer;
+      layer.channels_last = channels_last;
+      layer.groups = layer.channels;
+      Names names = expected({"direct"});
+      names.push_back("depthwise");
+      EXPECT_EQ(names, check_candidates(pass, layer));
+    }
   }
 }
 

@@ -198,6 +198,12 @@ uhal_status filter_gradient_by_winograd(Queue& queue, const Convolution& convolu
 uhal_status convolve_directly(Queue& queue, const Convolution& convolution, bool transposed);
 uhal_status filter_gradient_directly(Queue& queue, const Convolution& convolution);
 
+// -- convolution_depthwise.cc: each channel by a small window of its own ---------------------------------------
+
+bool takes_depthwise(const DeviceTraits& traits, const Convolution& convolution, Pass pass);
+bool suits_depthwise(const DeviceTraits& traits, const Convolution& convolution, Pass pass);
+uhal_status convolve_depthwise(Queue& queue, const Convolution& convolution, Pass pass);
+
 // -- convolution_library.cc: a vendor's library --------------------------------------------------------------
 
 bool takes_library(const DeviceTraits& traits, const Convolution& convolution, Pass pass);

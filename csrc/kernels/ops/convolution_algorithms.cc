@@ -22,6 +22,7 @@ uhal_status convolve_by_products(Queue& queue, const Convolution& convolution) {
 
 uhal_status convolve_as_suits(Queue& queue, const Convolution& convolution, Pass pass) {
   const DeviceTraits& traits = queue.traits();
+  if (suits_depthwise(traits, convolution, pass)) return convolve_depthwise(queue, convolution, pass);
   if (pass == Pass::kBackwardFilter) {
     MatmulProblem product;
     if (!suits_gemm(traits, convolution)) return filter_gradient_directly(queue, convolution);
@@ -121,6 +122,7 @@ const ConvolutionAlgorithm kConvolutionAlgorithms[] = {
     {"gemm 64x32x32", takes_gemm_tile<6>, run_gemm_tile<6>},
     {"vendor library", takes_library, run_library},
     {"subsampled", takes_subsampled, convolve_subsampled},
+    {"depthwise", takes_depthwise, convolve_depthwise},
 };
 const int32_t kConvolutionAlgorithmCount = sizeof kConvolutionAlgorithms / sizeof *kConvolutionAlgorithms;
 

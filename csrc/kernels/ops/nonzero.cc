@@ -56,8 +56,9 @@ class CountedParts {
   }
 
   uhal_status launch(Queue& queue) {
-    const int64_t total_bytes = grid_.groups[0] * static_cast<int64_t>(sizeof(int64_t));
-    const int64_t flag_bytes = (space_.count + kWord - 1) / kWord * 4;
+    // Words of flags are read in aligned fours.
+    const int64_t total_bytes = (grid_.groups[0] + 1) / 2 * 2 * static_cast<int64_t>(sizeof(int64_t));
+    const int64_t flag_bytes = (space_.count + 4 * kWord - 1) / (4 * kWord) * 16;
     const uhal_status status = queue.workspace(static_cast<size_t>(total_bytes + flag_bytes), &totals_);
     if (status != UHAL_OK) return status;
     flags_ = static_cast<char*>(totals_) + total_bytes;

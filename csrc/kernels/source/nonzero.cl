@@ -22,7 +22,11 @@
 
 /* Elements of a word of bits: those that one work-item of nonzero looks at; and those of a group. */
 #define WORD 32
+#define FOUR 4
 #define TILE (WORD * UHAL_GROUP)
+
+/* Tiles of a run: whose elements, of 256 work-items, numbers of 16 bits count. */
+#define RUN 8
 
 UHAL_LAYOUT(MaskLayout, 2) /* row-major order, mask */
 
@@ -99,8 +103,8 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void count_parts(UHAL_POINTER(mask
   UHAL_GLOBAL FLAGS* flags = UHAL_ADDRESS(FLAGS, flags);
   const INDEX begin = UHAL_GROUP_ID(0) * part_length;
   const INDEX end = begin + part_length < elements ? begin + part_length : elements;
-  /* Whole words of bits, of which `nonzero` reads each. */
-  const INDEX end_of_flags = (end + WORD - 1) / WORD * WORD;
+  /* Whole words of bits, of which those that follow read four at once. */
+  const INDEX end_of_flags = (end + FOUR * WORD - 1) / (FOUR * WORD) * (FOUR * WORD);
   INDEX count = 0;
   for (INDEX tile = begin + team.lane * ITEMS; tile < end_of_flags; tile += TURNS * ITEMS * UHAL_GROUP) {
     uint32 bits[TURNS];
@@ -139,22 +143,83 @@ UHAL_INLINE INDEX count_before_part(UHAL_GLOBAL const INDEX* totals, INDEX part,
   return group_count(before, scratch, team);
 }
 
-/* Lists the places in a tile that are not 0, of which each of the group has a word of bits, and tells how many they are.
- * All of the group call it together; afterwards all see the list. */
-UHAL_INLINE int32 list_places(uint32 bits, UHAL_LOCAL int32* counts, UHAL_LOCAL uint16* found, int32 id) {
-  int32 of_tile;
-  int32 at = uhal_count_before(count_bits(bits), counts, id, &of_tile);
-  for (; bits != 0; bits &= bits - 1) {
-    const int32 lowest = count_bits((bits & (0u - bits)) - 1u);
-    found[at++] = (uint16)(id * WORD + lowest);
-  }
-  UHAL_BARRIER();
-  return of_tile;
+/* Lists a work-item's own places: those of its bits, of which the first is that of place `first`, from found[at] on.
+ * Tells where the next ones go. */
+UHAL_INLINE int32 list_places(uint32 bits, UHAL_LOCAL uint16* found, int32 at, int32 first) {
+  for (; bits != 0; bits &= bits - 1) found[at++] = (uint16)(first + count_bits((bits & (0u - bits)) - 1u));
+  return at;
 }
+
+/* bits[RUN]: a work-item's words of the run of tiles that begins at `run`. */
+#define READ_RUN(run, bits)                                                                                         \
+  UHAL_UNROLL for (int32 word = 0; word < RUN; word += FOUR) {                                                      \
+    const INDEX at = (run) + (id * RUN + word) * WORD;                                                              \
+    uhal_four_uint32 four;                                                                                          \
+    four.x = four.y = four.z = four.w = 0;                                                                          \
+    if (at < end) four = *(UHAL_GLOBAL const uhal_four_uint32*)(words + at / WORD);                                 \
+    (bits)[word] = four.x, (bits)[word + 1] = four.y, (bits)[word + 2] = four.z, (bits)[word + 3] = four.w;         \
+  }
+
+/* Goes through a part, whose first run the work-items have read already, and calls `write` for lists of places in it that are not 0: of a run of tiles at once where those
+ * are few, since what waits for memory best waits together, else of each tile. write(first, listed): all of the group,
+ * for places first + found[0 to listed - 1]; the group has written `before` ones before. */
+#define FOR_LISTED_PLACES(write)                                                                                    \
+  for (INDEX run = begin; run < end && before < room; run += RUN * TILE) {                                          \
+    int32 own = 0;                                                                                                  \
+    UHAL_UNROLL for (int32 word = 0; word < RUN; ++word) own += count_bits(bits[word]);                             \
+    int32 of_run;                                                                                                   \
+    int32 at = uhal_count_before(own, counts, id, &of_run);                                                         \
+    const int32 are_few = of_run <= TILE;                                                                           \
+    if (are_few) {                                                                                                  \
+      UHAL_UNROLL for (int32 word = 0; word < RUN; ++word) {                                                        \
+        at = list_places(bits[word], found, at, (id * RUN + word) * WORD);                                          \
+      }                                                                                                             \
+    }                                                                                                               \
+    UHAL_BARRIER();                                                                                                 \
+    if (are_few) {                                                                                                  \
+      write(run, of_run);                                                                                           \
+      before += of_run;                                                                                             \
+    } else {                                                                                                        \
+      for (INDEX tile = run; tile < end && tile < run + RUN * TILE; tile += TILE) {                                 \
+        const uint32 of_word = tile + id * WORD < end ? words[(tile + id * WORD) / WORD] : 0;                       \
+        int32 of_tile;                                                                                              \
+        list_places(of_word, found, uhal_count_before(count_bits(of_word), counts, id, &of_tile), id * WORD);       \
+        UHAL_BARRIER();                                                                                             \
+        write(tile, of_tile);                                                                                       \
+        before += of_tile;                                                                                          \
+        UHAL_BARRIER();                                                                                             \
+      }                                                                                                             \
+    }                                                                                                               \
+    if (run + RUN * TILE < end) READ_RUN(run + RUN * TILE, bits);                                                   \
+    UHAL_BARRIER();                                                                                                 \
+  }
 
 #ifdef ELEMENT
 
 UHAL_LAYOUT(DataLayout, 2) /* row-major order, x */
+
+#define WRITE_ELEMENTS(first, listed)                                                                        \
+  for (int32 e = id; e < (listed); e += TURNS * UHAL_GROUP) {                                                \
+    ELEMENT elements[TURNS * HALVES];                                                                        \
+    UHAL_UNROLL for (int32 turn = 0; turn < TURNS; ++turn) {                                                 \
+      const int32 i = e + turn * UHAL_GROUP;                                                                 \
+      if (i < (listed) && before + i < room) {                                                               \
+        INDEX offsets[2] = {0, 0};                                                                           \
+        UHAL_ADD_OFFSETS(layout, 2, (first) + found[i], offsets);                                            \
+        UHAL_UNROLL for (int32 k = 0; k < HALVES; ++k) {                                                     \
+          elements[turn * HALVES + k] = from[offsets[1] * HALVES + k];                                       \
+        }                                                                                                    \
+      }                                                                                                      \
+    }                                                                                                        \
+    UHAL_UNROLL for (int32 turn = 0; turn < TURNS; ++turn) {                                                 \
+      const int32 i = e + turn * UHAL_GROUP;                                                                 \
+      if (i < (listed) && before + i < room) {                                                               \
+        UHAL_UNROLL for (int32 k = 0; k < HALVES; ++k) {                                                     \
+          values[(before + i) * value_step * HALVES + k] = elements[turn * HALVES + k];                      \
+        }                                                                                                    \
+      }                                                                                                      \
+    }                                                                                                        \
+  }
 
 /* The elements of x at the places that are not 0; value r goes to r * value_step, those from `room` on are not there.
  * count: nothing where it is 0. */
@@ -176,30 +241,34 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void compact(UHAL_POINTER(flags), 
   const INDEX begin = part * part_length;
   const INDEX end = begin + part_length < elements ? begin + part_length : elements;
 
+  uint32 bits[RUN];
+  READ_RUN(begin, bits);
   INDEX before = count_before_part(totals, part, scratch, team);
   if (id == 0 && part == UHAL_GROUP_COUNT(0) - 1 && count != 0) {
     store_index(count, count_is_int64, 0, before + totals[part]);
   }
-  uint32 next = begin + id * WORD < end ? words[(begin + id * WORD) / WORD] : 0;
-  for (INDEX tile = begin; tile < end && before < room; tile += TILE) {
-    const uint32 bits = next; /* the next one is under way meanwhile */
-    const INDEX first = tile + TILE + id * WORD;
-    next = first < end ? words[first / WORD] : 0;
-    const int32 of_tile = list_places(bits, counts, found, id);
-    for (int32 e = id; e < of_tile; e += UHAL_GROUP) {
-      if (before + e >= room) continue;
-      INDEX offsets[2] = {0, 0};
-      UHAL_ADD_OFFSETS(layout, 2, tile + found[e], offsets);
-      UHAL_UNROLL for (int32 k = 0; k < HALVES; ++k) {
-        values[(before + e) * value_step * HALVES + k] = from[offsets[1] * HALVES + k];
-      }
-    }
-    before += of_tile;
-    UHAL_BARRIER();
-  }
+  FOR_LISTED_PLACES(WRITE_ELEMENTS);
 }
 
 #else
+
+/* Neighbours write neighbours. */
+#define WRITE_INDICES(first, listed)                                                                          \
+  for (int32 e = id; e < (listed); e += UHAL_GROUP) {                                                         \
+    if (before + e >= room) continue;                                                                         \
+    const INDEX to = (before + e) * row_step;                                                                 \
+    INDEX rest = (first) + found[e];                                                                          \
+    if (coordinates.rank == 0) {                                                                              \
+      store_index(indices, indices_are_int64, to, rest);                                                      \
+      continue;                                                                                               \
+    }                                                                                                         \
+    for (INDEX axis = coordinates.rank - 1; axis >= 0; --axis) {                                              \
+      const INDEX length = UHAL_AT(coordinates.shape, axis);                                                  \
+      const INDEX quotient = axis > 0 ? rest / length : 0;                                                    \
+      store_index(indices, indices_are_int64, to + axis * coordinate_step, rest - quotient * length);         \
+      rest = quotient;                                                                                        \
+    }                                                                                                         \
+  }
 
 /* Row r of the indices begins at r * row_step; those from `room` on are not there. */
 UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void nonzero(UHAL_POINTER(flags), UHAL_POINTER(totals),
@@ -219,37 +288,14 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void nonzero(UHAL_POINTER(flags), 
   const INDEX begin = part * part_length;
   const INDEX end = begin + part_length < elements ? begin + part_length : elements;
 
+  uint32 bits[RUN];
+  READ_RUN(begin, bits);
   INDEX before = count_before_part(totals, part, scratch, team);
   if (id == 0 && part == UHAL_GROUP_COUNT(0) - 1) {
     store_index(UHAL_ADDRESS(char, count), count_is_int64, 0, before + totals[part]);
   }
 
-  uint32 next = begin + id * WORD < end ? words[(begin + id * WORD) / WORD] : 0;
-  for (INDEX tile = begin; tile < end && before < room; tile += TILE) {
-    const uint32 bits = next; /* the next one is under way meanwhile */
-    const INDEX first = tile + TILE + id * WORD;
-    next = first < end ? words[first / WORD] : 0;
-    const int32 of_tile = list_places(bits, counts, found, id);
-
-    /* Neighbours write neighbours. */
-    for (int32 e = id; e < of_tile; e += UHAL_GROUP) {
-      if (before + e >= room) continue;
-      const INDEX to = (before + e) * row_step;
-      INDEX rest = tile + found[e];
-      if (coordinates.rank == 0) {
-        store_index(indices, indices_are_int64, to, rest);
-        continue;
-      }
-      for (INDEX axis = coordinates.rank - 1; axis >= 0; --axis) {
-        const INDEX length = UHAL_AT(coordinates.shape, axis);
-        const INDEX next = axis > 0 ? rest / length : 0;
-        store_index(indices, indices_are_int64, to + axis * coordinate_step, rest - next * length);
-        rest = next;
-      }
-    }
-    before += of_tile;
-    UHAL_BARRIER();
-  }
+  FOR_LISTED_PLACES(WRITE_INDICES);
 }
 
 #endif
