@@ -316,9 +316,12 @@ def chosen(label: str, name: str, share: int) -> bool:
     return "ties" in label or "special" in label or zlib.crc32(f"{name} {label}".encode()) % share == 0
 
 
-def cases(share: int) -> Iterator[tuple[Case, str]]:
-    """The cases, and the attribute that each is to hold, if any."""
+def cases(share: int, ops: int) -> Iterator[tuple[Case, str]]:
+    """The cases of one in so many ops, and the attribute that each is to hold, if any."""
     for call in CALLS + OLD_CALLS + READING_CALLS:
+        # All calls of an op: what an attribute changes is asked of them together.
+        if zlib.crc32(call.name.split()[0].encode()) % ops:
+            continue
         yield (call, "as it is", call.arguments), ""
         for name, variations in attribute_variations(call):
             for case in variations:
@@ -329,8 +332,9 @@ def cases(share: int) -> Iterator[tuple[Case, str]]:
 
 
 class Run:
-    def __init__(self, results: Path, progress: Path, start: int, share: int) -> None:
-        self.results, self.progress, self.start, self.share = results.open("a"), progress.open("w"), start, share
+    def __init__(self, results: Path, progress: Path, start: int, share: int, ops: int) -> None:
+        self.results, self.progress, self.start = results.open("a"), progress.open("w"), start
+        self.share, self.ops = share, ops
         #: The call that `base` is the outcome of, as it is on the CPU.
         self.base_of = ""
         self.base: Outcome = {}
@@ -374,7 +378,7 @@ class Run:
     def all(self) -> None:
         telling: set[tuple[str, str]] = set()
         asked: dict[tuple[str, str], None] = {}
-        for number, (case, attribute) in enumerate(cases(self.share)):
+        for number, (case, attribute) in enumerate(cases(self.share, self.ops)):
             call, label, _arguments = case
             if number < self.start or matches(ABORTS_OF_PADDLE, call, label):
                 continue
@@ -389,4 +393,4 @@ class Run:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    Run(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])).all()
+    Run(Path(sys.argv[1]), Path(sys.argv[2]), *map(int, sys.argv[3:])).all()
