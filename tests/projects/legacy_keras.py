@@ -97,7 +97,7 @@ def fit_case(make: Callable[[], Any], optimizer: Callable[[], Any], shape: tuple
 
     outcome = {}
     found = ""
-    # With masks that are drawn, TensorFlow's CPU itself gives other numbers in one of some ten first runs on busy cores:
+    # With drawn masks TensorFlow's CPU itself gives other numbers in one of some ten first runs on busy cores:
     # its next run counts then.
     for device in (CPU, DEVICE, CPU):
         try:
