@@ -97,8 +97,8 @@ def fit_case(make: Callable[[], Any], optimizer: Callable[[], Any], shape: tuple
 
     outcome = {}
     found = ""
-    # With drawn masks TensorFlow's CPU itself gives other numbers in one of some ten first runs on busy cores:
-    # its next run counts then.
+    # With drawn masks TensorFlow's CPU itself, without a plugin too, gives other numbers in one of some twenty runs on
+    # busy cores: its next run counts then.
     for device in (CPU, DEVICE, CPU):
         try:
             outcome[device] = trained(device)
