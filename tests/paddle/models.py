@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -152,13 +154,29 @@ def initial_weights(network: nn.Layer) -> Weights:
     return weights
 
 
+@contextmanager
+def default_dtype(dtype: str) -> Iterator[None]:
+    """Layers made meanwhile have weights of it."""
+    before = paddle.get_default_dtype()
+    paddle.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        paddle.set_default_dtype(before)
+
+
 def train(
-    kind: str, device: str, steps: int, static: bool = False, masks: list[np.ndarray[Any, Any]] | None = None
+    kind: str,
+    device: str,
+    steps: int,
+    static: bool = False,
+    masks: list[np.ndarray[Any, Any]] | None = None,
+    dtype: str = "float32",
 ) -> tuple[list[float], Weights, list[np.ndarray[Any, Any]]]:
     """Trains a model for some steps on two batches in turn.
 
     Returns its losses, its weights at the end, and the dropout masks that it used."""
-    with on(device):
+    with on(device), default_dtype(dtype):
         random = np.random.RandomState(11)
         paddle.seed(11)  # of masks drawn anew each time, one in some dozens would not let the loss fall far enough
         recorder = Masks(masks)
@@ -199,8 +217,8 @@ def train(
         recorded: list[Any] = []
         for number in range(steps):
             x, y = batches[number % len(batches)]
-            inputs = paddle.to_tensor(x.astype("int64" if x.dtype.kind == "i" else "float32"))
-            given = [paddle.to_tensor(mask.astype("float32")) for mask in masks[number]] if masks else []
+            inputs = paddle.to_tensor(x.astype("int64" if x.dtype.kind == "i" else dtype))
+            given = [paddle.to_tensor(mask.astype(dtype)) for mask in masks[number]] if masks else []
             loss, used = forward(inputs, paddle.to_tensor(y.astype("int64")), given)
             loss.backward()
             optimizer.step()
