@@ -273,7 +273,7 @@ def patch_attention(functional: Any) -> None:
         softmax_scale: float | None = None,
         **others: Any,
     ) -> tuple[Any, Any]:
-        if return_softmax or not serves(flash.paddle.get_device().partition(":")[0]):
+        if return_softmax or not device_patches.present_device_is_ours():
             others |= {"training": training, "softmax_scale": softmax_scale}
             result: tuple[Any, Any] = composed(query, key, value, dropout, causal, return_softmax, **others)
             return result
@@ -297,7 +297,7 @@ def narrow_sums() -> tuple[Callable[[], bool], Callable[[Any, Any], Any]]:
         return (
             mixed_precision()._amp_dtype != "float32"
             and framework.in_dynamic_or_pir_mode()
-            and serves(paddle.get_device().partition(":")[0])
+            and device_patches.present_device_is_ours()
         )
 
     def add(product: Any, bias: Any) -> Any:
@@ -369,15 +369,14 @@ def patch_functional(functional: Any) -> None:
 class LeavesWeightsApart:
     """A module of ops without coalesce_tensor on our devices."""
 
-    def __init__(self, ops: Any, paddle: Any) -> None:
+    def __init__(self, ops: Any) -> None:
         self.ops = ops
-        self.paddle = paddle
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.ops, name)
 
     def coalesce_tensor(self, *arguments: Any) -> Any:
-        if serves(self.paddle.get_device().partition(":")[0]):
+        if device_patches.present_device_is_ours():
             return None
         return self.ops.coalesce_tensor(*arguments)
 
@@ -388,8 +387,8 @@ def patch_recurrent(module: Any) -> None:
     Paddle moves them into one block, which cuDNN asks for; our kernel does not, and a plugin's kernel cannot make one
     tensor part of another.
     """
-    module._legacy_C_ops = LeavesWeightsApart(module._legacy_C_ops, module.paddle)
-    module._C_ops = LeavesWeightsApart(module._C_ops, module.paddle)
+    module._legacy_C_ops = LeavesWeightsApart(module._legacy_C_ops)
+    module._C_ops = LeavesWeightsApart(module._C_ops)
 
 
 class NamesCpu:
