@@ -138,10 +138,10 @@ check-instruction-sets: .venv/stamps/requirements
 	  -DCMAKE_MAKE_PROGRAM="$$PWD/.venv/bin/ninja" -DPython_EXECUTABLE="$$PWD/.venv/bin/python" >build/configure-sets.log || { cat build/configure-sets.log; exit 1; }
 	$(CMAKE) --build build/sets --target unihal_stub_avx512
 
-# Every file names the headers that it needs: without precompiled ones, which may hide that it does not.
+# Every file names the headers that it needs: each by itself and without precompiled ones, which may hide that it does not.
 check-includes: .venv/stamps/requirements
 	mkdir -p build
-	$(CMAKE) -G Ninja -B build/includes -DCMAKE_BUILD_TYPE=Debug -DUNIHAL_WARNINGS_AS_ERRORS=ON -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON \
+	$(CMAKE) -G Ninja -B build/includes -DCMAKE_BUILD_TYPE=Debug -DUNIHAL_WARNINGS_AS_ERRORS=ON -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DUNIHAL_UNITY=OFF \
 	  -DUNIHAL_STUB_INSTRUCTION_SETS=OFF -DUNIHAL_BUILD_ONNXRUNTIME=ON \
 	  -DCMAKE_MAKE_PROGRAM="$$PWD/.venv/bin/ninja" -DPython_EXECUTABLE="$$PWD/.venv/bin/python" >build/configure-includes.log || { cat build/configure-includes.log; exit 1; }
 	$(CMAKE) --build build/includes

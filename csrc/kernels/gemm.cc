@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "csrc/backends/common/quotient.h"
 #include "csrc/kernels/map_chain.h"
 #include "csrc/kernels/map_function.h"
 #include "csrc/kernels/operands.h"
@@ -40,9 +41,7 @@ int32_t vector_way() { return 1 + kGemmTileCount; }
 // BLOCK_N of gemm_block.cl.
 constexpr int64_t kBlockColumns = 32;
 
-int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
-
-Compute compute_of(const MatmulProblem& problem) {
+Compute product_compute(const MatmulProblem& problem) {
   bool floating = false;
   for (const MatmulOperand& operand : problem.operands) {
     if (operand.dtype == UHAL_FLOAT64) return Compute::kDouble;
@@ -106,7 +105,7 @@ Gemm::Gemm(const DeviceTraits& traits, const MatmulProblem& problem, Padding pad
   }
   if (!traits.has_tf32) problem_.math_mode = UHAL_MATH_STRICT;
   simplify(problem_);
-  compute_ = compute_of(problem_);
+  compute_ = product_compute(problem_);
   wide_ = needs_wide_index(problem_);
   group_size_ = std::min(kGroupSize, traits.max_group_size);
   const int64_t m = problem_.m;
@@ -254,8 +253,8 @@ void Gemm::plan_vector(const DeviceTraits& traits) {
   const int32_t long_lanes = std::max(1, group_size_ / kVectorLanes);
   lanes_k_ = along_k_ ? long_lanes : kVectorLanes;
   lanes_m_ = along_k_ ? kVectorLanes : long_lanes;
-  const int64_t groups = divide_up(problem_.m, lanes_m_) * problem_.batch_count();
-  const int64_t wanted = divide_up(kVectorGroups * traits.compute_units, groups);
+  const int64_t groups = quotient_up(problem_.m, lanes_m_) * problem_.batch_count();
+  const int64_t wanted = quotient_up(kVectorGroups * traits.compute_units, groups);
   splits_ = static_cast<int32_t>(std::clamp<int64_t>(problem_.k / (lanes_k_ * kVectorTerms), 1, wanted));
 }
 
@@ -375,7 +374,7 @@ uhal_status Gemm::run_plain(Queue& queue) const {
 uhal_status Gemm::run_vector(Queue& queue, void* workspace) const {
   KernelSpec vector = spec(sources::gemm_vector);
   vector.define("LANES_M", lanes_m_).define("LANES_K", lanes_k_).define("ALONG_K", along_k_);
-  const int64_t groups_m = divide_up(problem_.m, lanes_m_);
+  const int64_t groups_m = quotient_up(problem_.m, lanes_m_);
   const int64_t batch = problem_.batch_count();
   Arguments arguments;
   append_operands(arguments);
@@ -383,7 +382,7 @@ uhal_status Gemm::run_vector(Queue& queue, void* workspace) const {
   append_index(arguments, groups_m, wide_);
   append_index(arguments, batch, wide_);
   append_index(arguments, splits_, wide_);
-  append_index(arguments, divide_up(problem_.k, splits_), wide_);
+  append_index(arguments, quotient_up(problem_.k, splits_), wide_);
   Grid grid;
   grid.groups[0] = groups_m * batch * splits_;
   grid.group_size[0] = lanes_m_ * lanes_k_;
@@ -397,8 +396,8 @@ uhal_status Gemm::run_block(Queue& queue) const {
   const int64_t rows = compute_bytes(compute_) == 4 ? 128 : 64;
   KernelSpec block = spec(sources::gemm_block);
   block.define("BLOCK_M", rows).define("BLOCK_K", rows);
-  const int64_t blocks_m = divide_up(problem_.m, rows);
-  const int64_t blocks_n = divide_up(problem_.n, kBlockColumns);
+  const int64_t blocks_m = quotient_up(problem_.m, rows);
+  const int64_t blocks_n = quotient_up(problem_.n, kBlockColumns);
   Arguments arguments;
   append_operands(arguments);
   append_index(arguments, blocks_m, wide_);
@@ -418,10 +417,10 @@ uhal_status Gemm::run_tile(Queue& queue, void* workspace) const {
   tiled.define("COMPACT", !wide_ && keeps_to(tile, queue.traits().item_share, compute_bytes(compute_)));
   const MatmulOperand& a = problem_.operands[kMatmulA];
   const MatmulOperand& b = problem_.operands[kMatmulB];
-  const int64_t tiles_m = divide_up(problem_.m, tile.m);
-  const int64_t tiles_n = divide_up(problem_.n, tile.n);
+  const int64_t tiles_m = quotient_up(problem_.m, tile.m);
+  const int64_t tiles_n = quotient_up(problem_.n, tile.n);
   const int64_t batch = problem_.batch_count();
-  const int64_t steps = divide_up(divide_up(problem_.k, tile.k), splits_);
+  const int64_t steps = quotient_up(quotient_up(problem_.k, tile.k), splits_);
   Arguments arguments;
   append_operands(arguments);
   arguments.pointer(workspace);

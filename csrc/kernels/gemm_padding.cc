@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "csrc/backends/common/dtype.h"
+#include "csrc/backends/common/quotient.h"
 
 namespace unihal::kernels {
 namespace {
@@ -12,10 +13,6 @@ namespace {
 // and three times as many, and a copy moves 2.5e12 bytes; a launch takes 5 us.
 constexpr int64_t kLeastWork = int64_t{1} << 31;
 constexpr int64_t kLeastWorkOfByte = 64;
-
-constexpr int64_t kAlignment = 256;
-
-int64_t round_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
 
 }  // namespace
 
@@ -34,7 +31,7 @@ GemmPadding::GemmPadding(const MatmulProblem& problem, int64_t line_bytes) : pro
   for (Matrix& matrix : matrices_) {
     if (!matrix.is_copied) continue;
     matrix.offset = bytes_;
-    bytes_ += round_up(matrix.copied_bytes(), kAlignment);
+    bytes_ += aligned_bytes(matrix.copied_bytes());
   }
 }
 
@@ -76,7 +73,7 @@ bool GemmPadding::lengthen(int64_t line_bytes) {
     const int64_t size = dtype_size(matrix.operand.dtype);
     const auto place = reinterpret_cast<uintptr_t>(matrix.operand.data);
     matrix.is_copied = (has_lines && pitch * size % line_bytes != 0) || place % static_cast<uintptr_t>(line_bytes) != 0;
-    length = round_up(length, elements);
+    length = quotient_up(length, elements) * elements;
     is_any |= matrix.is_copied;
   }
   for (int number = 0; number < kMatmulOperands; ++number) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "csrc/backends/common/quotient.h"
+
 namespace unihal::kernels {
 
 // The paces of the first ones were measured by benchmarks/opencl_gemm.py on an NVIDIA H100: 44, 35, 30 and 26 TFLOP/s
@@ -35,8 +37,6 @@ constexpr int32_t kUnitThreads = 256;
 constexpr double kGroupCost = 8192;
 constexpr double kPartialCost = 64;
 
-int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
-
 // Whether a tile is considered where none is chosen. No tile of larger numbers keeps to a share: devices that have one
 // are slow at those.
 bool is_default(const GemmTile& tile, const DeviceTraits& traits, int64_t element_bytes) {
@@ -46,10 +46,12 @@ bool is_default(const GemmTile& tile, const DeviceTraits& traits, int64_t elemen
 
 // How long a product takes, in multiplications of a unit.
 double cost(const DeviceTraits& traits, const MatmulProblem& problem, const GemmTile& tile, int64_t splits) {
-  const int64_t groups = divide_up(problem.m, tile.m) * divide_up(problem.n, tile.n) * problem.batch_count() * splits;
+  const int64_t groups =
+      quotient_up(problem.m, tile.m) * quotient_up(problem.n, tile.n) * problem.batch_count() * splits;
   const int32_t shared_by = std::max(1, kUnitThreads / tile.threads());
-  const double rounds = static_cast<double>(divide_up(groups, static_cast<int64_t>(traits.compute_units) * shared_by));
-  const double length = static_cast<double>(divide_up(problem.k, splits));
+  const double rounds =
+      static_cast<double>(quotient_up(groups, static_cast<int64_t>(traits.compute_units) * shared_by));
+  const double length = static_cast<double>(quotient_up(problem.k, splits));
   const double time = rounds * shared_by * (length * tile.m * tile.n * tile.pace + kGroupCost);
   if (splits == 1) return time;
   const double partial = static_cast<double>(problem.m * problem.n * problem.batch_count() * splits);

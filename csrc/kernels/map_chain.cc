@@ -15,8 +15,9 @@ namespace {
 
 constexpr int kMaxViews = UHAL_MAP_MAX_INPUTS + UHAL_MAP_MAX_OUTPUTS;
 static_assert(kMaxViews <= kMaxOperands);
-constexpr int kDtypeBits = 5;  // of an operand's dtype, where a kernel learns it at the launch: DTYPE in source/map.cl
-static_assert(UHAL_DTYPE_COUNT <= 1 << kDtypeBits && kMaxViews * kDtypeBits < 64);
+constexpr int kOperandDtypeBits =
+    5;  // of an operand's dtype, where a kernel learns it at the launch: DTYPE in source/map.cl
+static_assert(UHAL_DTYPE_COUNT <= 1 << kOperandDtypeBits && kMaxViews * kOperandDtypeBits < 64);
 
 constexpr const char* kInputNames[] = {"X0", "X1", "X2", "X3", "X4", "X5", "X6", "X7"};
 constexpr const char* kOutputNames[] = {"Y0", "Y1", "Y2", "Y3"};
@@ -40,7 +41,7 @@ constexpr StepNames kStepNames[MapChain::kMaxSteps] = {
 constexpr int64_t kWorthItsOwnKernel = int64_t{1} << 16;  // elements
 
 // Integers only if all functions are defined on them. The enumerators of both are in one order.
-Compute compute_of(const MapChain& chain) {
+Compute chain_compute(const MapChain& chain) {
   static_assert(static_cast<int>(Compute::kComplexDouble) == static_cast<int>(Arithmetic::kComplexDouble));
   bool integer = true;
   for (int i = 0; i < chain.step_count(); ++i) integer &= map_function(chain.step_at(i).function).integer;
@@ -228,7 +229,7 @@ uhal_status run_strided(Queue& queue, const MapChain& chain, Compute type, const
   append_parameters(arguments, chain, type);
   append_layout(arguments, space, kind);
   int64_t dtypes = 0;
-  for (int i = 0; i < chain.operand_count(); ++i) dtypes |= int64_t{chain.operand(i).dtype} << (kDtypeBits * i);
+  for (int i = 0; i < chain.operand_count(); ++i) dtypes |= int64_t{chain.operand(i).dtype} << (kOperandDtypeBits * i);
   arguments.int64(dtypes);
   append_index(arguments, space.count, kind.wide);
   const Grid grid = linear_grid(space.count, std::min(256, queue.traits().max_group_size));
@@ -303,7 +304,7 @@ const char* refuse_map_chain(const DeviceTraits& traits, const MapChain& chain) 
       }
     }
   }
-  const Compute type = compute_of(chain);
+  const Compute type = chain_compute(chain);
   if (type == Compute::kDouble && !traits.has_float64) {
     return refusal(
         "map %s of 32- and 64-bit integers computes in float64, which the device has not; cast to float32 first", name);
@@ -329,7 +330,7 @@ const char* refuse_map_chain(const DeviceTraits& traits, const MapChain& chain) 
 uhal_status run_map_chain(Queue& queue, const MapChain& chain, MapPlan* kept) {
   const Space space = space_of(chain);
   if (space.count == 0) return UHAL_OK;
-  const Compute type = compute_of(chain);
+  const Compute type = chain_compute(chain);
   FlatPlan plan;
   return plan_flat(chain, space, &plan) && deserves_own_kernel(chain, space.count)
              ? run_flat(queue, chain, type, plan, space.count, kept)

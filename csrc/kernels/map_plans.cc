@@ -8,7 +8,7 @@ namespace unihal::kernels {
 namespace {
 
 // No plan tells addresses apart that are multiples of it: the widest unit is four complex128.
-constexpr uintptr_t kAlignment = 64;
+constexpr uintptr_t kPlanAlignment = 64;
 
 // Knuth's multiplicative hashing, with the factor of KernelSpec.
 constexpr uint64_t kHashFactor = 0x9e3779b97f4a7c15;
@@ -49,7 +49,7 @@ bool visit(const uhal_op& op, Take take) {
   }
   for (int i = 0; i < op.output_count + op.input_count; ++i) {
     const uhal_tensor& view = i < op.output_count ? *op.outputs[i] : *op.inputs[i - op.output_count];
-    const uintptr_t offset = reinterpret_cast<uintptr_t>(view.data) % kAlignment;
+    const uintptr_t offset = reinterpret_cast<uintptr_t>(view.data) % kPlanAlignment;
     if (!take(static_cast<uint64_t>(view.dtype) | static_cast<uint64_t>(view.rank) << 8 |
               static_cast<uint64_t>(offset) << 16)) {
       return false;

@@ -8,11 +8,11 @@ namespace unihal::kernels {
 namespace {
 
 // Work-groups for each compute unit, where there is work for so many, and elements for each work-item at least.
-constexpr int64_t kGroupsPerUnit = 8;
+constexpr int64_t kSumGroupsPerUnit = 8;
 constexpr int64_t kGroupsPerCore = 2;
 constexpr int64_t kElementsPerItem = 16;
 // Work-items that add up the pieces of a column: the others of the group have columns beside it, a line of memory.
-constexpr int64_t kMostFinishers = 16;
+constexpr int64_t kMostColumnFinishers = 16;
 // Columns that a work-group takes side by side: enough for a full line of memory in each access.
 constexpr int64_t kAdjacentColumns = 64;
 
@@ -45,7 +45,7 @@ ColumnPlan::ColumnPlan(const DeviceTraits& traits, int64_t columns, int64_t poin
     teams.lanes = static_cast<int32_t>(std::min(power_of_two_from(points), teams.group / side_by_side));
   }
   const int64_t blocks = std::max<int64_t>(1, (columns + teams.per_group() - 1) / teams.per_group());
-  const int64_t wanted = traits.compute_units * (traits.is_cpu ? kGroupsPerCore : kGroupsPerUnit);
+  const int64_t wanted = traits.compute_units * (traits.is_cpu ? kGroupsPerCore : kSumGroupsPerUnit);
   const int64_t most = std::max<int64_t>(1, points / (points_per_item * teams.lanes));
   pieces = std::clamp((wanted + blocks - 1) / blocks, int64_t{1}, most);
 }
@@ -101,7 +101,7 @@ uhal_status NormSums::finish(Queue& queue, void* sums, int64_t pieces) const {
   kind.wide |= !fits_32_bits(2 * pieces * columns());
   Teams teams = plan_.teams;  // for their group
   teams.adjacent = false;
-  teams.lanes = static_cast<int32_t>(std::min({power_of_two_from(pieces), kMostFinishers, int64_t{teams.group}}));
+  teams.lanes = static_cast<int32_t>(std::min({power_of_two_from(pieces), kMostColumnFinishers, int64_t{teams.group}}));
   Arguments arguments;
   arguments.pointer(sums).pointer(data_of(operands_.dscale)).pointer(data_of(operands_.dbias));
   append_layout(arguments, spaces_.outer, kind);

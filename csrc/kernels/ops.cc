@@ -13,7 +13,7 @@ namespace {
 
 const uhal_host* the_host = nullptr;
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kOpRows[] = {
 #define UHAL_OP_KIND(number, KIND, name, family, ...) {UHAL_OP_##KIND, refuse_##family, run_##family},
 #include "csrc/tables/op_kinds.def"
 };
@@ -22,7 +22,7 @@ constexpr OpRow kRows[] = {
 struct Index {
   const OpRow* rows[UHAL_OP_KIND_LIMIT] = {};
   constexpr Index() {
-    for (const OpRow& row : kRows) rows[row.kind] = &row;
+    for (const OpRow& row : kOpRows) rows[row.kind] = &row;
   }
 };
 constexpr Index kIndex;

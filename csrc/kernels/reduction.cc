@@ -14,12 +14,12 @@
 namespace unihal::kernels {
 namespace {
 
-constexpr int kX = 0;
-constexpr int kY = 1;
+constexpr int kXOperand = 0;
+constexpr int kYOperand = 1;
 
 constexpr int64_t kUnroll = 4;         // loads in flight per work-item, at most: UNROLL of reduce.cl
-constexpr int64_t kShare = 32;         // elements of a row that a work-item takes, if there are rows enough
-constexpr int64_t kColumns = 32;       // neighbours whose loads fill a line of memory
+constexpr int64_t kShareOfRow = 32;    // elements of a row that a work-item takes, if there are rows enough
+constexpr int64_t kNeighbours = 32;    // neighbours whose loads fill a line of memory
 constexpr int64_t kMostSlices = 1024;  // the second launch is then one short loop
 
 // Whether an accumulator is a pair of values.
@@ -51,10 +51,10 @@ struct Division {
     teams.adjacent = !side_by_side;
     int64_t lanes;
     if (side_by_side) {
-      const int64_t columns = std::min<int64_t>({power_of_two_from(outputs), kColumns, teams.group});
+      const int64_t columns = std::min<int64_t>({power_of_two_from(outputs), kNeighbours, teams.group});
       lanes = std::min<int64_t>(teams.group / columns, power_of_two_from(length));
     } else {
-      lanes = power_of_two_from((length + kShare - 1) / kShare);
+      lanes = power_of_two_from((length + kShareOfRow - 1) / kShareOfRow);
       while (lanes < teams.group && 4 * lanes < length && outputs * lanes < wanted * teams.group) lanes *= 2;
     }
     teams.lanes = static_cast<int32_t>(std::min<int64_t>(lanes, teams.group));
@@ -65,7 +65,7 @@ struct Division {
 };
 
 // One launch: over the elements of x, or over the slices that another one left.
-struct Pass {
+struct ReductionPass {
   const void* x;
   uhal_dtype x_dtype;
   bool partial;
@@ -74,7 +74,7 @@ struct Pass {
   const Space& reduced;
 };
 
-uhal_status run_pass(Queue& queue, const Reduction& reduction, const Pass& pass, const Division& division,
+uhal_status run_pass(Queue& queue, const Reduction& reduction, const ReductionPass& pass, const Division& division,
                      const LayoutKind& kind, int64_t total, void* partials) {
   KernelSpec spec(sources::reduce, "reduce");
   spec.compute(reduction.compute).define("STEP", pass.step).define("PARTIAL", pass.partial);
@@ -90,7 +90,7 @@ uhal_status run_pass(Queue& queue, const Reduction& reduction, const Pass& pass,
   append_neutral(arguments, pass.step, reduction.x.dtype, reduction.compute);
   const int64_t four = 4 * dtype_size(pass.x_dtype);
   const bool aligned = !pass.partial && reinterpret_cast<uintptr_t>(pass.x) % static_cast<uintptr_t>(four) == 0;
-  const bool in_fours = aligned && pass.reduced.strides[kX][pass.reduced.rank - 1] == 1;
+  const bool in_fours = aligned && pass.reduced.strides[kXOperand][pass.reduced.rank - 1] == 1;
   arguments.int32(reduction.finish).int32(reduction.y.dtype).int32(in_fours);
   division.teams.append(arguments);
 
@@ -104,14 +104,14 @@ uhal_status run_pass(Queue& queue, const Reduction& reduction, const Pass& pass,
 uhal_status run_reduction(Queue& queue, const Reduction& reduction) {
   const uhal_tensor* views[] = {&reduction.x, &reduction.y};
   const Space space = make_space(views, 2);
-  Space kept = axes_of(space, kY, Axes::kKept);
-  Space reduced = axes_of(space, kY, Axes::kReduced);
+  Space kept = axes_of(space, kYOperand, Axes::kKept);
+  Space reduced = axes_of(space, kYOperand, Axes::kReduced);
   if (kept.count == 0) return UHAL_OK;
   const int64_t total = reduced.count;
   const LayoutKind kind = layout_kind(space);
-  const bool side_by_side = space.strides[kY][space.rank - 1] != 0;
+  const bool side_by_side = space.strides[kYOperand][space.rank - 1] != 0;
   const Division division(queue.traits(), kept.count, reduced.count, side_by_side);
-  const Pass first = {reduction.x.data, reduction.x.dtype, false, reduction.step, kept, reduced};
+  const ReductionPass first = {reduction.x.data, reduction.x.dtype, false, reduction.step, kept, reduced};
   if (division.slices == 1) return run_pass(queue, reduction, first, division, kind, total, nullptr);
 
   // Both members of a pair take as much room as the larger one.
@@ -126,13 +126,13 @@ uhal_status run_reduction(Queue& queue, const Reduction& reduction) {
   // The slices are an axis of length `slices` before the outputs.
   int64_t stride = 1;
   for (int i = kept.rank - 1; i >= 0; --i) {
-    kept.strides[kX][i] = stride;
+    kept.strides[kXOperand][i] = stride;
     stride *= kept.shape[i];
   }
   reduced.rank = 1;
   reduced.count = reduced.shape[0] = division.slices;
-  reduced.strides[kX][0] = kept.count;
-  const Pass second = {partials, UHAL_DTYPE_INVALID, true, step_of_partials(reduction.step), kept, reduced};
+  reduced.strides[kXOperand][0] = kept.count;
+  const ReductionPass second = {partials, UHAL_DTYPE_INVALID, true, step_of_partials(reduction.step), kept, reduced};
   Division whole(queue.traits(), kept.count, reduced.count, kept.count > 1);
   whole.slices = 1;
   return run_pass(queue, reduction, second, whole, kind, total, nullptr);

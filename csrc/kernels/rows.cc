@@ -10,7 +10,7 @@ namespace unihal::kernels {
 namespace {
 
 // Neighbouring rows whose elements at one place of the axis fill a line of memory together.
-constexpr int64_t kColumns = 32;
+constexpr int64_t kNeighbouringRows = 32;
 
 // Members of the team of a short row: enough for loads that fill lines of memory.
 constexpr int64_t kFewLanes = 32;
@@ -86,7 +86,7 @@ Teams teams_for_rows(const DeviceTraits& traits, const Rows& rows, int64_t share
   if (rows.along) {
     lanes = std::max(power_of_two_from((rows.length + share - 1) / share), std::min(kFewLanes, most));
   } else {
-    lanes = std::min(teams.group / std::min(kColumns, power_of_two_from(rows.count())), most);
+    lanes = std::min(teams.group / std::min(kNeighbouringRows, power_of_two_from(rows.count())), most);
   }
   teams.lanes = static_cast<int32_t>(std::min<int64_t>(lanes, teams.group));
   return teams;

@@ -6,11 +6,14 @@
 
 namespace unihal::kernels {
 
+// Keys and their number are less.
+inline constexpr int64_t kMostOrdered = int64_t{1} << 30;
+
 // The ascending order of 32-bit keys, equal ones in the order that they came in. By counting for few keys; by radix
 // sort, up to nine bits in three launches, for many.
 class StableOrder {
  public:
-  // `count` keys, below 2^30, each at most `largest`.
+  // `count` keys, fewer than kMostOrdered, each at most `largest`.
   StableOrder(const DeviceTraits& traits, int64_t count, uint32_t largest);
 
   // Of the workspace that run needs.

@@ -43,7 +43,7 @@ uint64_t length_class(int64_t length) {
   return length <= kExactLength ? static_cast<uint64_t>(length) : kExactLength + power_of(length);
 }
 
-uint64_t length_of(uint64_t length_class) {
+uint64_t length_in_class(uint64_t length_class) {
   return length_class <= kExactLength ? length_class : uint64_t{1} << (length_class - kExactLength);
 }
 
@@ -146,7 +146,7 @@ std::string convolution_text(KeyUnpacker& from) {
   const uint64_t order = from.take(kFilterOrderBits) % 3;
   const uint64_t images = uint64_t{1} << from.take(kPowerBits);
   uint64_t length[kSpatial], window[kSpatial], stride[kSpatial], padding[kSpatial], dilation[kSpatial];
-  for (uint64_t& value : length) value = length_of(from.take(kLengthBits));
+  for (uint64_t& value : length) value = length_in_class(from.take(kLengthBits));
   for (int i = 0; i < kSpatial; ++i) {
     window[i] = from.take(kWindowBits);
     stride[i] = from.take(kStrideBits);

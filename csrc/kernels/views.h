@@ -1,10 +1,16 @@
-// Moving and filling views: the ops copy, cast and fill, for other ops to use as well.
+// Views: their elements, and moving and filling them: the ops copy, cast and fill, for other ops to use as well.
 #ifndef UNIHAL_KERNELS_VIEWS_H_
 #define UNIHAL_KERNELS_VIEWS_H_
 
 #include "csrc/kernels/ops.h"
 
 namespace unihal::kernels {
+
+inline int64_t element_count(const uhal_tensor& view) {
+  int64_t count = 1;
+  for (int i = 0; i < view.rank; ++i) count *= view.shape[i];
+  return count;
+}
 
 // y = x, of one dtype; x broadcasts to y. They do not overlap, or are the same view.
 uhal_status copy_views(Queue& queue, const uhal_tensor& x, const uhal_tensor& y);

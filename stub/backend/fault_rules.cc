@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "csrc/backends/common/op_names.h"
+#include "stub/backend/quoted.h"
 
 namespace unihal::stub {
 namespace {
@@ -29,11 +30,6 @@ constexpr ConditionName kConditions[] = {
 };
 
 constexpr double kLargestSlowdown = 10000;
-constexpr size_t kShownLength = 80;  // of text that is quoted in a message
-
-std::string quoted(const std::string& text) {
-  return "'" + (text.size() <= kShownLength ? text : text.substr(0, kShownLength) + "...") + "'";
-}
 
 // A piece of the text, and where it begins.
 struct Piece {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "stub/backend/profiles.h"
+#include "stub/backend/quoted.h"
 
 namespace unihal::stub {
 namespace {
@@ -55,8 +56,6 @@ std::string trimmed(const std::string& text) {
   if (begin == std::string::npos) return "";
   return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
 }
-
-std::string quoted(const std::string& text) { return "'" + text.substr(0, 80) + (text.size() > 80 ? "...'" : "'"); }
 
 std::string number_text(double number) {
   std::string text = std::to_string(number);

@@ -8,7 +8,7 @@ namespace unihal::stub {
 namespace {
 
 // Elements that are reduced at a time: the accumulators stay in the nearest cache.
-constexpr int64_t kBlock = 1024;
+constexpr int64_t kBlockElements = 1024;
 
 // How elements are kept and computed with.
 template <class T>
@@ -52,10 +52,10 @@ void reduce(const char* const* sources, int32_t source_count, char* destination,
             const Combine& combine, int32_t divisor) {
   using Stored = typename Element::Stored;
   using Computed = typename Element::Computed;
-  Computed sums[kBlock];
+  Computed sums[kBlockElements];
   auto* const result = reinterpret_cast<Stored*>(destination);
-  for (int64_t begin = 0; begin < elements; begin += kBlock) {
-    const int64_t length = std::min(kBlock, elements - begin);
+  for (int64_t begin = 0; begin < elements; begin += kBlockElements) {
+    const int64_t length = std::min(kBlockElements, elements - begin);
     for (int32_t rank = 0; rank < source_count; ++rank) {
       const auto* source = reinterpret_cast<const Stored*>(sources[rank]) + begin;
       if (rank == 0) {

@@ -12,7 +12,7 @@
 namespace unihal::stub {
 namespace {
 
-struct Loaded {
+struct LoadedLapack {
   Lapack<float> s = {};
   Lapack<double> d = {};
   Lapack<std::complex<float>> c = {};
@@ -64,7 +64,7 @@ struct Finder {
   }
 };
 
-std::vector<std::string> candidates() {
+std::vector<std::string> lapack_candidates() {
   std::vector<std::string> paths;
   const std::string folder = own_folder();
   // site-packages/unihal/lib -> site-packages; in a build tree a link beside the backend stands for it.
@@ -77,7 +77,7 @@ std::vector<std::string> candidates() {
   return paths;
 }
 
-std::string describe(void* library, const std::string& prefix, const std::string& path) {
+std::string describe_lapack(void* library, const std::string& prefix, const std::string& path) {
   using GetConfig = char*();
   auto* const get_config = reinterpret_cast<GetConfig*>(dlsym(library, (prefix + "openblas_get_config").c_str()));
   if (get_config == nullptr) return "LAPACK (" + path.substr(path.rfind('/') + 1) + ")";
@@ -87,7 +87,7 @@ std::string describe(void* library, const std::string& prefix, const std::string
 }
 
 // Opens a file and fills the functions; returns what was wrong, or an empty string.
-std::string open_library(const std::string& path, Loaded& loaded) {
+std::string open_lapack(const std::string& path, LoadedLapack& loaded) {
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return dlerror();
   std::string missing;
@@ -99,7 +99,7 @@ std::string open_library(const std::string& path, Loaded& loaded) {
     finder.find_all("z", loaded.z);
     if (finder.missing.empty()) {
       loaded.set_threads = finder.set_threads();
-      loaded.description = describe(library, finder.prefix, path);
+      loaded.description = describe_lapack(library, finder.prefix, path);
       return {};
     }
     if (missing.empty()) missing = finder.missing;
@@ -108,56 +108,56 @@ std::string open_library(const std::string& path, Loaded& loaded) {
   return path + " has no function " + missing;
 }
 
-Loaded load() {
-  Loaded loaded;
+LoadedLapack load_lapack() {
+  LoadedLapack loaded;
   loaded.found = find_library({"UNIHAL_LAPACK_LIBRARY", "LAPACK", "built-in kernels",
-                               "pip install scipy-openblas32, or Debian's liblapack3", candidates(),
-                               [&](const std::string& path) { return open_library(path, loaded); }});
+                               "pip install scipy-openblas32, or Debian's liblapack3", lapack_candidates(),
+                               [&](const std::string& path) { return open_lapack(path, loaded); }});
   if (!loaded.found.usable) loaded.description = loaded.found.missing;
   return loaded;
 }
 
 // Never destroyed: kernels may run until the process ends.
-const Loaded& loaded() {
-  static const Loaded* const instance = new Loaded(load());
+const LoadedLapack& loaded_lapack() {
+  static const LoadedLapack* const instance = new LoadedLapack(load_lapack());
   return *instance;
 }
 
 template <typename T>
 const Lapack<T>* usable(const Lapack<T>& functions) {
-  return loaded().found.usable ? &functions : nullptr;
+  return loaded_lapack().found.usable ? &functions : nullptr;
 }
 
 }  // namespace
 
 template <>
 const Lapack<float>* lapack<float>() {
-  return usable(loaded().s);
+  return usable(loaded_lapack().s);
 }
 template <>
 const Lapack<double>* lapack<double>() {
-  return usable(loaded().d);
+  return usable(loaded_lapack().d);
 }
 template <>
 const Lapack<std::complex<float>>* lapack<std::complex<float>>() {
-  return usable(loaded().c);
+  return usable(loaded_lapack().c);
 }
 template <>
 const Lapack<std::complex<double>>* lapack<std::complex<double>>() {
-  return usable(loaded().z);
+  return usable(loaded_lapack().z);
 }
 
-const char* lapack_description() { return loaded().description.c_str(); }
+const char* lapack_description() { return loaded_lapack().description.c_str(); }
 
 const char* lapack_refusal() {
   const char* wish = std::getenv("UNIHAL_LAPACK_LIBRARY");
-  return wish != nullptr && *wish != '\0' ? loaded().found.refusal.c_str() : "";
+  return wish != nullptr && *wish != '\0' ? loaded_lapack().found.refusal.c_str() : "";
 }
 
 void set_lapack_threads(int threads) {
   static std::atomic<int> current{0};
-  if (loaded().set_threads != nullptr && current.exchange(threads, std::memory_order_relaxed) != threads) {
-    loaded().set_threads(threads);
+  if (loaded_lapack().set_threads != nullptr && current.exchange(threads, std::memory_order_relaxed) != threads) {
+    loaded_lapack().set_threads(threads);
   }
 }
 

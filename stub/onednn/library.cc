@@ -26,13 +26,13 @@ namespace {
 constexpr const char* kFileName = "libdnnl.so.3";
 constexpr int kMajorVersion = 3;
 
-struct Loaded {
+struct LoadedOneDnn {
   OneDnn functions = {};
   std::string description;
   FoundLibrary found;
 };
 
-std::vector<std::string> candidates() {
+std::vector<std::string> onednn_candidates() {
   std::vector<std::string> paths;
   const std::string folder = own_folder();
   if (!folder.empty()) {
@@ -45,7 +45,7 @@ std::vector<std::string> candidates() {
 }
 
 // Opens a file and fills the functions; returns what was wrong, or an empty string.
-std::string open_library(const std::string& path, OneDnn& functions) {
+std::string open_onednn(const std::string& path, OneDnn& functions) {
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return dlerror();
 #define UNIHAL_ONEDNN_FIND(name)                                               \
@@ -63,11 +63,11 @@ std::string open_library(const std::string& path, OneDnn& functions) {
   return {};
 }
 
-Loaded load() {
-  Loaded loaded;
+LoadedOneDnn load_onednn() {
+  LoadedOneDnn loaded;
   loaded.found =
-      find_library({"UNIHAL_ONEDNN_LIBRARY", "oneDNN", "built-in kernels", "pip install onednn-cpu-gomp", candidates(),
-                    [&](const std::string& path) { return open_library(path, loaded.functions); }});
+      find_library({"UNIHAL_ONEDNN_LIBRARY", "oneDNN", "built-in kernels", "pip install onednn-cpu-gomp",
+                    onednn_candidates(), [&](const std::string& path) { return open_onednn(path, loaded.functions); }});
   if (!loaded.found.usable) {
     loaded.description = loaded.found.missing;
     return loaded;
@@ -79,22 +79,22 @@ Loaded load() {
 }
 
 // Never destroyed: kernels may run until the process ends.
-const Loaded& loaded() {
-  static const Loaded* const instance = new Loaded(load());
+const LoadedOneDnn& loaded_onednn() {
+  static const LoadedOneDnn* const instance = new LoadedOneDnn(load_onednn());
   return *instance;
 }
 
 }  // namespace
 
-const char* onednn_description() { return loaded().description.c_str(); }
+const char* onednn_description() { return loaded_onednn().description.c_str(); }
 
 const char* onednn_refusal() {
   const char* wish = std::getenv("UNIHAL_ONEDNN_LIBRARY");
-  return wish != nullptr && *wish != '\0' ? loaded().found.refusal.c_str() : "";
+  return wish != nullptr && *wish != '\0' ? loaded_onednn().found.refusal.c_str() : "";
 }
 
 const OneDnn* onednn() {
-  const Loaded& library = loaded();
+  const LoadedOneDnn& library = loaded_onednn();
   return library.found.usable ? &library.functions : nullptr;
 }
 

@@ -27,6 +27,7 @@ UHAL_DECLARE(avx2)
 #ifdef UHAL_STUB_AVX512
 UHAL_DECLARE(avx512)
 #endif
+#undef UHAL_DECLARE
 
 namespace {
 
@@ -71,6 +72,7 @@ InstructionSet choose() {
 #endif
   return UHAL_MAKE(baseline);
 }
+#undef UHAL_MAKE
 
 }  // namespace
 

@@ -184,27 +184,45 @@ class Rebuild:
         for entry in json.loads(
             subprocess.run([NINJA, "-C", str(BUILD), "-t", "compdb"], check=True, capture_output=True, text=True).stdout
         ):
-            output, source = entry["output"], os.path.relpath(entry["file"], ROOT)
+            output, file = entry["output"], pathlib.Path(entry["file"])
             if not re.match(r"(csrc/core|stub)/CMakeFiles/unihal(_stub|_stub_baseline)?\.dir/", output):
                 continue
-            if output in dependent or source in self.changed | MADE_OF_KINDS:
-                jobs.append((entry["command"], output, source))
-                if source == "stub/ops/launch.cc":
-                    jobs.append((entry["command"].replace(output, "trace.o"), "trace.o", "stub/ops/trace.cc"))
+            sources = self._sources(file)
+            if output in dependent or sources & (self.changed | MADE_OF_KINDS):
+                jobs.append((entry["command"], output, self._moved(file)))
+                if sources == {"stub/ops/launch.cc"}:
+                    trace = self.folder / "stub" / "ops" / "trace.cc"
+                    jobs.append((entry["command"].replace(output, "trace.o"), "trace.o", trace))
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             for output, made in pool.map(lambda job: self._compile(*job), jobs):
                 compiled[output] = made
         for name in ("libunihal.so", "libunihal_stub.so"):
             self._link(f"site/unihal/lib/{name}", name, compiled)
 
-    def _compile(self, command: str, output: str, source: str) -> tuple[str, str]:
+    def _sources(self, file: pathlib.Path) -> set[str]:
+        """What is given to the compiler with a file: itself, or the sources that CMake includes in it."""
+        if not file.is_relative_to(BUILD):
+            return {os.path.relpath(file, ROOT)}
+        return {
+            os.path.relpath(name, ROOT) for name in re.findall(r'^#include "([^"]+)"', file.read_text(), re.MULTILINE)
+        }
+
+    def _moved(self, file: pathlib.Path) -> pathlib.Path:
+        """A file in the folder; of one that includes sources, one that includes the folder's."""
+        if not file.is_relative_to(BUILD):
+            return self.folder / os.path.relpath(file, ROOT)
+        moved = self.folder / "_".join(file.relative_to(BUILD).parts)
+        moved.write_text(file.read_text().replace(f'"{ROOT}/', f'"{self.folder}/'))
+        return moved
+
+    def _compile(self, command: str, output: str, source: pathlib.Path) -> tuple[str, str]:
         made = str(self.folder / (output.replace("/", "_") + "bject.o"))
         # One instruction set is enough: the others' loops are left out.
         left_out = ("-O3", "-Werror", "-MD", "-DUHAL_STUB_X86")
         words = [word for word in shlex.split(command) if word not in left_out]
         del words[words.index("-MT") : words.index("-MT") + 4]
         words[words.index("-o") + 1] = made
-        words[words.index("-c") + 1] = str(self.folder / source)
+        words[words.index("-c") + 1] = str(source)
         moved = {f"-I{tree}": f"-I{self.folder / tree.relative_to(ROOT)}" for tree in (ROOT, ROOT / "include")}
         words = [moved.get(word, word) for word in words]
         if "-include" in words:

@@ -3,11 +3,10 @@
 #include <utility>
 
 #include "csrc/backends/common/matmul_problem.h"
+#include "csrc/backends/common/quotient.h"
 
 namespace unihal {
 namespace {
-
-constexpr size_t kAlignment = 256;
 
 void swap_rows_and_columns(uhal_tensor& view) {
   if (view.rank < 2) {  // a c of one axis is a row: now a column
@@ -94,7 +93,7 @@ ComplexMatmul::ComplexMatmul(const uhal_op& op) : attributes_(matmul_attributes(
     operand.used.dtype = dtype;
     operand.offset = bytes_;
     const auto size = static_cast<size_t>(pack(operand.used) * dtype_size(dtype));
-    bytes_ += (size + kAlignment - 1) / kAlignment * kAlignment;
+    bytes_ += aligned_bytes(size);
   };
   const int64_t n = d_.given.shape[d_.given.rank - 1];
   place(a_, has_rows_of_pairs(a_.given, dtype), a_.given);

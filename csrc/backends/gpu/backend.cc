@@ -14,20 +14,15 @@
 #include "csrc/backends/gpu/enumerate.h"
 #include "csrc/backends/gpu/event.h"
 #include "csrc/backends/gpu/graph.h"
+#include "csrc/backends/gpu/guarded.h"
 #include "csrc/backends/gpu/properties.h"
 #include "csrc/backends/gpu/stream.h"
-#include "csrc/kernels/guarded.h"
 #include "csrc/kernels/ops.h"
 #include "csrc/kernels/tuning.h"
 #include "unihal/peer_copy.h"
 
 namespace unihal::gpu {
 namespace {
-
-template <class Function>
-uhal_status guarded(Function&& function) {
-  return kernels::guarded(vendor.backend, function);
-}
 
 // The devices that serve, by the driver's numbers; filled by device_count, which comes first and once.
 std::vector<int>& chosen_devices() {

@@ -5,7 +5,7 @@
 namespace unihal::gpu {
 namespace {
 
-struct Row {
+struct BlasRow {
   const char* name;  // of UNIHAL_GPU_LIBRARIES
   const char* title;
   Vendor vendor;
@@ -13,7 +13,7 @@ struct Row {
   std::unique_ptr<Blas> (*open)(const LibraryDevice& device, std::string* refusal);
 };
 
-constexpr Row kRows[] = {
+constexpr BlasRow kBlasRows[] = {
     {"cublaslt", "cuBLASLt", Vendor::kCorex, false, open_cublaslt},
     {"cublas", "cuBLAS", Vendor::kCorex, true, open_cublas},
     {"hipblaslt", "hipBLASLt", Vendor::kHip, false, open_hipblaslt},
@@ -24,7 +24,7 @@ constexpr Row kRows[] = {
 
 void BlasLibraries::open(const LibraryDevice& device, LibraryNotes* notes) {
   make_current_ = device.make_current;
-  for (const Row& row : kRows) {
+  for (const BlasRow& row : kBlasRows) {
     if (row.vendor != device.vendor || (row.only_if_alone && !libraries_.empty())) continue;
     std::string refusal;
     std::unique_ptr<Blas> library;

@@ -8,11 +8,10 @@
 namespace unihal::gpu {
 namespace {
 
-using Handle = struct CublasHandle*;
+using CublasHandle = struct CublasContext*;
 
-constexpr int kOk = 0;
-constexpr int kNone = 0;
-constexpr int kTransposed = 1;
+constexpr int kCublasNone = 0;
+constexpr int kCublasTransposed = 1;
 constexpr int kDefaultAlgorithm = -1;
 constexpr int kTensorAlgorithm = 99;       // what 10 needs to use matrix units; later the default does
 constexpr int kReduceInComputeType = 16;   // CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION, from 11 on
@@ -24,27 +23,22 @@ constexpr int kComputeFloat32 = 68;
 constexpr int kComputeFloat64 = 70;
 constexpr int kComputeTf32 = 77;
 
-struct Functions {
-  int (*create)(Handle* handle);
-  int (*destroy)(Handle handle);
-  int (*get_version)(Handle handle, int* version);
-  int (*set_stream)(Handle handle, NativeStream stream);
-  int (*set_math_mode)(Handle handle, int mode);
-  int (*set_workspace)(Handle handle, void* workspace, size_t bytes);  // from 11 on
-  int (*multiply)(Handle handle, int a_operation, int b_operation, int m, int n, int k, const void* alpha,
+struct CublasFunctions {
+  int (*create)(CublasHandle* handle);
+  int (*destroy)(CublasHandle handle);
+  int (*get_version)(CublasHandle handle, int* version);
+  int (*set_stream)(CublasHandle handle, NativeStream stream);
+  int (*set_math_mode)(CublasHandle handle, int mode);
+  int (*set_workspace)(CublasHandle handle, void* workspace, size_t bytes);  // from 11 on
+  int (*multiply)(CublasHandle handle, int a_operation, int b_operation, int m, int n, int k, const void* alpha,
                   const void* a, int a_type, int a_leading, long long a_stride, const void* b, int b_type,
                   int b_leading, long long b_stride, const void* beta, void* d, int d_type, int d_leading,
                   long long d_stride, int batch, int compute, int algorithm);
 };
 
-// cudaDataType.
-int data_type(uhal_dtype dtype) {
-  return dtype == UHAL_FLOAT64 ? 1 : dtype == UHAL_FLOAT16 ? 2 : dtype == UHAL_BFLOAT16 ? 14 : 0;
-}
-
 class Cublas final : public Blas {
  public:
-  Cublas(const Functions& functions, int major, std::string name)
+  Cublas(const CublasFunctions& functions, int major, std::string name)
       : functions(functions), major(major), name_(std::move(name)) {}
 
   const std::string& name() const override { return name_; }
@@ -68,7 +62,7 @@ class Cublas final : public Blas {
 
   std::unique_ptr<BlasStream> open_stream(NativeStream stream) override;
 
-  const Functions functions;
+  const CublasFunctions functions;
   const int major;
 
  private:
@@ -89,19 +83,19 @@ class CublasStream final : public BlasStream {
 
   const Cublas& library_;
   const NativeStream stream_;
-  Handle handle_ = nullptr;
+  CublasHandle handle_ = nullptr;
   bool is_refused_ = false;
   bool is_tf32_refused_ = false;
 };
 
 bool CublasStream::start() {
-  const Functions& cublas = library_.functions;
-  if (cublas.create(&handle_) != kOk) {
+  const CublasFunctions& cublas = library_.functions;
+  if (cublas.create(&handle_) != kLibrarySuccess) {
     handle_ = nullptr;
     return false;
   }
-  return cublas.set_stream(handle_, stream_) == kOk &&
-         (library_.major < 11 || cublas.set_math_mode(handle_, kReduceInComputeType) == kOk);
+  return cublas.set_stream(handle_, stream_) == kLibrarySuccess &&
+         (library_.major < 11 || cublas.set_math_mode(handle_, kReduceInComputeType) == kLibrarySuccess);
 }
 
 int CublasStream::multiply(const BlasProblem& problem, const BlasTypes& types) const {
@@ -114,26 +108,27 @@ int CublasStream::multiply(const BlasProblem& problem, const BlasTypes& types) c
   const bool is_old = library_.major < 11;
   const bool is_double = types.compute == UHAL_FLOAT64;
   const bool allows_tf32 = problem.math_mode == UHAL_MATH_ALLOW_TF32 && !is_tf32_refused_;
-  const int compute = is_old        ? data_type(types.compute)
+  const int compute = is_old        ? cuda_data_type(types.compute)
                       : is_double   ? kComputeFloat64
                       : allows_tf32 ? kComputeTf32
                                     : kComputeFloat32;
   const int algorithm = is_old && types.input == UHAL_FLOAT16 ? kTensorAlgorithm : kDefaultAlgorithm;
   return library_.functions.multiply(
-      handle_, a.transposed ? kTransposed : kNone, b.transposed ? kTransposed : kNone, number(problem.m),
-      number(problem.n), number(problem.k), alpha.data(), a.data, data_type(types.input), number(a.leading),
-      a.batch_stride, b.data, data_type(types.input), number(b.leading), b.batch_stride, beta.data(), d.data,
-      data_type(types.output), number(d.leading), d.batch_stride, number(problem.batch), compute, algorithm);
+      handle_, a.transposed ? kCublasTransposed : kCublasNone, b.transposed ? kCublasTransposed : kCublasNone,
+      number(problem.m), number(problem.n), number(problem.k), alpha.data(), a.data, cuda_data_type(types.input),
+      number(a.leading), a.batch_stride, b.data, cuda_data_type(types.input), number(b.leading), b.batch_stride,
+      beta.data(), d.data, cuda_data_type(types.output), number(d.leading), d.batch_stride, number(problem.batch),
+      compute, algorithm);
 }
 
 uhal_status CublasStream::run(const MatmulProblem& problem, kernels::LibraryAlgorithm, void* workspace) {
   BlasProblem blas;
   BlasTypes types;
   if (is_refused_ || !make_blas_problem(problem, &blas) || !find_blas_types(blas, &types)) return UHAL_UNIMPLEMENTED;
-  const Functions& cublas = library_.functions;
+  const CublasFunctions& cublas = library_.functions;
   is_refused_ = handle_ == nullptr && !start();
   if (is_refused_) return UHAL_UNIMPLEMENTED;
-  if (cublas.set_workspace != nullptr && cublas.set_workspace(handle_, workspace, kBlasWorkspace) != kOk) {
+  if (cublas.set_workspace != nullptr && cublas.set_workspace(handle_, workspace, kBlasWorkspace) != kLibrarySuccess) {
     return UHAL_UNIMPLEMENTED;
   }
   int code = multiply(blas, types);
@@ -141,7 +136,7 @@ uhal_status CublasStream::run(const MatmulProblem& problem, kernels::LibraryAlgo
     is_tf32_refused_ = true;
     code = multiply(blas, types);
   }
-  if (code == kOk) return UHAL_OK;
+  if (code == kLibrarySuccess) return UHAL_OK;
   const bool may_have_begun = std::find(std::begin(kFailures), std::end(kFailures), code) != std::end(kFailures);
   if (!may_have_begun || can_begin_again(blas)) return UHAL_UNIMPLEMENTED;
   return kernels::fail(UHAL_INTERNAL,
@@ -160,7 +155,7 @@ std::unique_ptr<BlasStream> Cublas::open_stream(NativeStream stream) {
 std::unique_ptr<Blas> open_cublas(const LibraryDevice& device, std::string* refusal) {
   Library library;
   if (!library.open(library_files(device.vendor, "cublas", {13, 12, 11, 10}), refusal)) return nullptr;
-  Functions functions;
+  CublasFunctions functions;
   library.find("cublasCreate_v2", &functions.create)
       .find("cublasDestroy_v2", &functions.destroy)
       .find("cublasGetVersion_v2", &functions.get_version)
@@ -169,12 +164,12 @@ std::unique_ptr<Blas> open_cublas(const LibraryDevice& device, std::string* refu
       .find("cublasGemmStridedBatchedEx", &functions.multiply)
       .find_if_present("cublasSetWorkspace_v2", &functions.set_workspace);
   if (!library.complete(refusal)) return nullptr;
-  Handle handle = nullptr;
+  CublasHandle handle = nullptr;
   int version = 0;
   int code = functions.create(&handle);
-  if (code == kOk) code = functions.get_version(handle, &version);
+  if (code == kLibrarySuccess) code = functions.get_version(handle, &version);
   if (handle != nullptr) functions.destroy(handle);
-  if (code != kOk) {
+  if (code != kLibrarySuccess) {
     *refusal = "cuBLAS does not start: status " + std::to_string(code);
     return nullptr;
   }

@@ -19,12 +19,11 @@ using kernels::LibraryAlgorithm;
 
 // -- the interface, in declarations of our own -----------------------------------------------------------------
 
-using Handle = struct LtHandle*;
+using LtHandle = struct LtContext*;
 using Description = struct LtDescription*;
 using Layout = struct LtLayout*;
 using Preference = struct LtPreference*;
 
-constexpr int kOk = 0;
 constexpr int kAbsent = -1;
 
 // An algorithm is told by the first bytes of an answer to a question for them; no version's are more.
@@ -52,29 +51,11 @@ constexpr Numbers kHipblasLt = {
 constexpr uint32_t kPlain = 1;
 constexpr uint32_t kBias = 4;
 constexpr uint32_t kNoReduction = 0;
-constexpr uint32_t kReduceInComputeType = 2;  // float16 is never summed up in float16
+constexpr uint32_t kLtReduceInComputeType = 2;  // float16 is never summed up in float16
 
-// cudaDataType and hipDataType.
-int data_type(uhal_dtype dtype) {
-  switch (dtype) {
-    case UHAL_FLOAT64:
-      return 1;
-    case UHAL_FLOAT16:
-      return 2;
-    case UHAL_INT8:
-      return 3;
-    case UHAL_INT32:
-      return 10;
-    case UHAL_BFLOAT16:
-      return 14;
-    default:
-      return 0;
-  }
-}
-
-struct Functions {
-  int (*create)(Handle* handle);
-  int (*destroy)(Handle handle);
+struct LtFunctions {
+  int (*create)(LtHandle* handle);
+  int (*destroy)(LtHandle handle);
   int (*description_create)(Description* description, int compute, int scale);
   int (*description_destroy)(Description description);
   int (*description_set)(Description description, int attribute, const void* value, size_t bytes);
@@ -84,14 +65,14 @@ struct Functions {
   int (*preference_create)(Preference* preference);
   int (*preference_destroy)(Preference preference);
   int (*preference_set)(Preference preference, int attribute, const void* value, size_t bytes);
-  int (*find_algorithms)(Handle handle, Description description, Layout a, Layout b, Layout c, Layout d,
+  int (*find_algorithms)(LtHandle handle, Description description, Layout a, Layout b, Layout c, Layout d,
                          Preference preference, int wanted, unsigned char* answers, int* found);
-  int (*multiply)(Handle handle, Description description, const void* alpha, const void* a, Layout a_layout,
+  int (*multiply)(LtHandle handle, Description description, const void* alpha, const void* a, Layout a_layout,
                   const void* b, Layout b_layout, const void* beta, const void* c, Layout c_layout, void* d,
                   Layout d_layout, const void* algorithm, void* workspace, size_t workspace_bytes, NativeStream stream);
 };
 
-void find_functions(Library& library, const std::string& prefix, Functions* functions) {
+void find_functions(Library& library, const std::string& prefix, LtFunctions* functions) {
   library.find(prefix + "Create", &functions->create)
       .find(prefix + "Destroy", &functions->destroy)
       .find(prefix + "MatmulDescCreate", &functions->description_create)
@@ -111,7 +92,7 @@ void find_functions(Library& library, const std::string& prefix, Functions* func
 
 class BlasLt final : public Blas {
  public:
-  BlasLt(const Functions& functions, const Numbers& numbers, Handle handle, std::string name)
+  BlasLt(const LtFunctions& functions, const Numbers& numbers, LtHandle handle, std::string name)
       : functions(functions), numbers(numbers), handle(handle), name_(std::move(name)) {}
   ~BlasLt() override { functions.destroy(handle); }
 
@@ -121,9 +102,9 @@ class BlasLt final : public Blas {
   int algorithms(const MatmulProblem& problem, LibraryAlgorithm* numbers) const override;
   std::unique_ptr<BlasStream> open_stream(NativeStream stream) override;
 
-  const Functions functions;
+  const LtFunctions functions;
   const Numbers& numbers;
-  const Handle handle;  // for all threads and streams
+  const LtHandle handle;  // for all threads and streams
 
  private:
   const std::string name_;
@@ -163,24 +144,24 @@ LibraryAlgorithm number_of(const unsigned char* algorithm, size_t bytes) {
 }
 
 // How products of one key are run. Descriptors are freed with it.
-class Plan {
+class LtPlan {
  public:
-  Plan(const Functions& functions, const Numbers& numbers) : functions_(functions), numbers_(numbers) {}
-  ~Plan();
-  Plan(const Plan&) = delete;
-  Plan& operator=(const Plan&) = delete;
+  LtPlan(const LtFunctions& functions, const Numbers& numbers) : functions_(functions), numbers_(numbers) {}
+  ~LtPlan();
+  LtPlan(const LtPlan&) = delete;
+  LtPlan& operator=(const LtPlan&) = delete;
 
   // Describes a product. False if the library refuses that, perhaps only in this math mode.
   bool make(const BlasProblem& problem, const BlasTypes& types);
 
   // Asks for algorithms, at most so many; returns how many there are, those first that the library holds to be better.
-  int ask(Handle handle, const BlasProblem& problem, int most, Offer* offers) const;
+  int ask(LtHandle handle, const BlasProblem& problem, int most, Offer* offers) const;
 
   // Takes an algorithm if it is offered, else the best one. False if there is none.
-  bool choose(Handle handle, const BlasProblem& problem, LibraryAlgorithm algorithm);
+  bool choose(LtHandle handle, const BlasProblem& problem, LibraryAlgorithm algorithm);
 
   // Returns the library's code.
-  int run(Handle handle, const BlasProblem& problem, void* workspace, NativeStream stream);
+  int run(LtHandle handle, const BlasProblem& problem, void* workspace, NativeStream stream);
 
   bool is_refused = false;
 
@@ -191,10 +172,10 @@ class Plan {
 
   template <class Value>
   bool set(int attribute, const Value& value) {
-    return functions_.description_set(description_, attribute, &value, sizeof value) == kOk;
+    return functions_.description_set(description_, attribute, &value, sizeof value) == kLibrarySuccess;
   }
 
-  const Functions& functions_;
+  const LtFunctions& functions_;
   const Numbers& numbers_;
   BlasTypes types_ = {};
   Description description_ = nullptr;
@@ -202,49 +183,52 @@ class Plan {
   alignas(8) unsigned char algorithm_[kAlgorithmBytes];
 };
 
-Plan::~Plan() {
+LtPlan::~LtPlan() {
   for (Layout layout : layouts_) {
     if (layout != nullptr) functions_.layout_destroy(layout);
   }
   if (description_ != nullptr) functions_.description_destroy(description_);
 }
 
-bool Plan::describe(const BlasProblem& problem) {
+bool LtPlan::describe(const BlasProblem& problem) {
   const int compute = types_.compute == UHAL_FLOAT64              ? numbers_.compute_float64
                       : types_.compute == UHAL_INT32              ? numbers_.compute_int32
                       : problem.math_mode == UHAL_MATH_ALLOW_TF32 ? numbers_.compute_tf32
                                                                   : numbers_.compute_float32;
-  if (functions_.description_create(&description_, compute, data_type(types_.compute)) != kOk) return false;
+  if (functions_.description_create(&description_, compute, cuda_data_type(types_.compute)) != kLibrarySuccess)
+    return false;
   const int32_t a = problem.operands[kBlasA].transposed ? numbers_.transposed : numbers_.none;
   const int32_t b = problem.operands[kBlasB].transposed ? numbers_.transposed : numbers_.none;
   const uint32_t epilogue = problem.has_bias ? kBias : kPlain;
   if (!set(numbers_.transpose_a, a) || !set(numbers_.transpose_b, b) || !set(numbers_.epilogue, epilogue)) return false;
   if (!problem.has_bias) return true;
-  const int32_t bias_type = data_type(types_.output);
+  const int32_t bias_type = cuda_data_type(types_.output);
   return set(numbers_.bias, problem.bias) && (numbers_.bias_type == kAbsent || set(numbers_.bias_type, bias_type));
 }
 
-bool Plan::make_layout(const BlasProblem& problem, int operand) {
+bool LtPlan::make_layout(const BlasProblem& problem, int operand) {
   const BlasMatrix& matrix = problem.operands[operand];
   Layout& layout = layouts_[operand];
-  if (functions_.layout_create(&layout, data_type(matrix.dtype), static_cast<uint64_t>(problem.stored_rows(operand)),
-                               static_cast<uint64_t>(problem.stored_columns(operand)), matrix.leading) != kOk) {
+  if (functions_.layout_create(
+          &layout, cuda_data_type(matrix.dtype), static_cast<uint64_t>(problem.stored_rows(operand)),
+          static_cast<uint64_t>(problem.stored_columns(operand)), matrix.leading) != kLibrarySuccess) {
     return false;
   }
   if (problem.batch == 1) return true;
   const auto batch = static_cast<int32_t>(problem.batch);
-  return functions_.layout_set(layout, numbers_.batch_count, &batch, sizeof batch) == kOk &&
-         functions_.layout_set(layout, numbers_.batch_offset, &matrix.batch_stride, sizeof matrix.batch_stride) == kOk;
+  return functions_.layout_set(layout, numbers_.batch_count, &batch, sizeof batch) == kLibrarySuccess &&
+         functions_.layout_set(layout, numbers_.batch_offset, &matrix.batch_stride, sizeof matrix.batch_stride) ==
+             kLibrarySuccess;
 }
 
-bool Plan::prefer(Preference preference, const BlasProblem& problem) const {
+bool LtPlan::prefer(Preference preference, const BlasProblem& problem) const {
   const auto set = [&](int attribute, const auto& value) {
-    return functions_.preference_set(preference, attribute, &value, sizeof value) == kOk;
+    return functions_.preference_set(preference, attribute, &value, sizeof value) == kLibrarySuccess;
   };
   if (!set(numbers_.most_workspace, uint64_t{kBlasWorkspace})) return false;
   // What is summed up in parts is rounded before c is added to it: cuBLASLt 13 did so with a bias in bfloat16.
   const bool rounds_before_c = types_.output != types_.compute && (problem.has_bias || problem.beta != 0);
-  const uint32_t reductions = rounds_before_c ? kNoReduction : kReduceInComputeType;
+  const uint32_t reductions = rounds_before_c ? kNoReduction : kLtReduceInComputeType;
   if (numbers_.reductions != kAbsent && !set(numbers_.reductions, reductions)) return false;
   for (int i = 0; numbers_.alignment != kAbsent && i < kBlasOperands; ++i) {
     if (!set(numbers_.alignment + i, alignment_of(problem.operands[i].data))) return false;
@@ -252,15 +236,15 @@ bool Plan::prefer(Preference preference, const BlasProblem& problem) const {
   return true;
 }
 
-int Plan::ask(Handle handle, const BlasProblem& problem, int most, Offer* offers) const {
+int LtPlan::ask(LtHandle handle, const BlasProblem& problem, int most, Offer* offers) const {
   alignas(8) unsigned char answers[kMostGemmAlgorithms * kMostAnswerBytes] = {};
   Preference preference = nullptr;
-  if (functions_.preference_create(&preference) != kOk) return 0;
+  if (functions_.preference_create(&preference) != kLibrarySuccess) return 0;
   int found = 0;
   const bool answered =
       prefer(preference, problem) &&
       functions_.find_algorithms(handle, description_, layouts_[kBlasA], layouts_[kBlasB], layouts_[kBlasC],
-                                 layouts_[kBlasD], preference, most, answers, &found) == kOk;
+                                 layouts_[kBlasD], preference, most, answers, &found) == kLibrarySuccess;
   functions_.preference_destroy(preference);
   int count = 0;
   for (int i = 0; answered && i < std::min(found, most); ++i) {
@@ -269,7 +253,7 @@ int Plan::ask(Handle handle, const BlasProblem& problem, int most, Offer* offers
     size_t workspace = 0;
     std::memcpy(&state, answer + numbers_.state_at, sizeof state);
     std::memcpy(&workspace, answer + numbers_.workspace_at, sizeof workspace);
-    if (state != kOk || workspace > kBlasWorkspace) continue;
+    if (state != kLibrarySuccess || workspace > kBlasWorkspace) continue;
     Offer& offer = offers[count++];
     const size_t bytes = std::min(numbers_.workspace_at, kAlgorithmBytes);
     offer.number = number_of(answer, bytes);
@@ -278,7 +262,7 @@ int Plan::ask(Handle handle, const BlasProblem& problem, int most, Offer* offers
   return count;
 }
 
-bool Plan::choose(Handle handle, const BlasProblem& problem, LibraryAlgorithm algorithm) {
+bool LtPlan::choose(LtHandle handle, const BlasProblem& problem, LibraryAlgorithm algorithm) {
   Offer offers[kMostGemmAlgorithms] = {};
   const int count = ask(handle, problem, algorithm == kBestAlgorithm ? 1 : kMostGemmAlgorithms, offers);
   if (count == 0) return false;
@@ -289,7 +273,7 @@ bool Plan::choose(Handle handle, const BlasProblem& problem, LibraryAlgorithm al
   return true;
 }
 
-bool Plan::make(const BlasProblem& problem, const BlasTypes& types) {
+bool LtPlan::make(const BlasProblem& problem, const BlasTypes& types) {
   types_ = types;
   if (!describe(problem)) return false;
   for (int i = 0; i < kBlasOperands; ++i) {
@@ -298,10 +282,10 @@ bool Plan::make(const BlasProblem& problem, const BlasTypes& types) {
   return true;
 }
 
-int Plan::run(Handle handle, const BlasProblem& problem, void* workspace, NativeStream stream) {
+int LtPlan::run(LtHandle handle, const BlasProblem& problem, void* workspace, NativeStream stream) {
   if (problem.has_bias) {
     const int code = functions_.description_set(description_, numbers_.bias, &problem.bias, sizeof problem.bias);
-    if (code != kOk) return code;
+    if (code != kLibrarySuccess) return code;
   }
   const BlasMatrix* operands = problem.operands;
   const BlasScalar alpha(problem.alpha, types_.compute);
@@ -323,21 +307,21 @@ class BlasLtStream final : public BlasStream {
   // Programs whose shapes change all the time start again at this number.
   static constexpr size_t kMostPlans = 4096;
 
-  Plan& plan_of(const BlasProblem& problem, LibraryAlgorithm algorithm);
-  std::unique_ptr<Plan> make_plan(const BlasProblem& problem, LibraryAlgorithm algorithm) const;
+  LtPlan& plan_of(const BlasProblem& problem, LibraryAlgorithm algorithm);
+  std::unique_ptr<LtPlan> make_plan(const BlasProblem& problem, LibraryAlgorithm algorithm) const;
 
   const BlasLt& library_;
   const NativeStream stream_;
-  std::unordered_map<BlasKey, std::unique_ptr<Plan>, BlasKeyHash> plans_;
+  std::unordered_map<BlasKey, std::unique_ptr<LtPlan>, BlasKeyHash> plans_;
 };
 
-Plan& BlasLtStream::plan_of(const BlasProblem& problem, LibraryAlgorithm algorithm) {
+LtPlan& BlasLtStream::plan_of(const BlasProblem& problem, LibraryAlgorithm algorithm) {
   BlasKey key = key_of(problem);
   key.back() = algorithm;
   const auto found = plans_.find(key);
   if (found != plans_.end()) return *found->second;
   if (plans_.size() == kMostPlans) plans_.clear();
-  std::unique_ptr<Plan> plan = make_plan(problem, algorithm);
+  std::unique_ptr<LtPlan> plan = make_plan(problem, algorithm);
   if (plan->is_refused && algorithm == kBestAlgorithm && problem.math_mode != UHAL_MATH_STRICT) {
     BlasProblem strict = problem;
     strict.math_mode = UHAL_MATH_STRICT;
@@ -346,8 +330,8 @@ Plan& BlasLtStream::plan_of(const BlasProblem& problem, LibraryAlgorithm algorit
   return *plans_.emplace(key, std::move(plan)).first->second;
 }
 
-std::unique_ptr<Plan> BlasLtStream::make_plan(const BlasProblem& problem, LibraryAlgorithm algorithm) const {
-  auto plan = std::make_unique<Plan>(library_.functions, library_.numbers);
+std::unique_ptr<LtPlan> BlasLtStream::make_plan(const BlasProblem& problem, LibraryAlgorithm algorithm) const {
+  auto plan = std::make_unique<LtPlan>(library_.functions, library_.numbers);
   BlasTypes types;
   plan->is_refused = !find_blas_types(problem, &types) || !plan->make(problem, types) ||
                      !plan->choose(library_.handle, problem, algorithm);
@@ -357,13 +341,13 @@ std::unique_ptr<Plan> BlasLtStream::make_plan(const BlasProblem& problem, Librar
 uhal_status BlasLtStream::run(const MatmulProblem& problem, LibraryAlgorithm algorithm, void* workspace) {
   BlasProblem blas;
   if (!make_blas_problem(problem, &blas)) return UHAL_UNIMPLEMENTED;
-  Plan& plan = plan_of(blas, algorithm);
+  LtPlan& plan = plan_of(blas, algorithm);
   const auto refuse = [&] {
     return algorithm == kBestAlgorithm ? UHAL_UNIMPLEMENTED : run(problem, kBestAlgorithm, workspace);
   };
   if (plan.is_refused) return refuse();
   const int code = plan.run(library_.handle, blas, workspace, stream_);
-  if (code == kOk) return UHAL_OK;
+  if (code == kLibrarySuccess) return UHAL_OK;
   const auto& refusals = library_.numbers.refusals;
   const bool was_not_begun = std::find(std::begin(refusals), std::end(refusals), code) != std::end(refusals);
   if (!was_not_begun && !can_begin_again(blas)) {
@@ -380,7 +364,7 @@ uhal_status BlasLtStream::run(const MatmulProblem& problem, LibraryAlgorithm alg
 int BlasLt::algorithms(const MatmulProblem& problem, LibraryAlgorithm* numbers_offered) const {
   BlasProblem blas;
   BlasTypes types;
-  Plan plan(functions, numbers);
+  LtPlan plan(functions, numbers);
   if (!make_blas_problem(problem, &blas) || !find_blas_types(blas, &types) || !plan.make(blas, types)) return 0;
   Offer offers[kMostGemmAlgorithms];
   const int count = plan.ask(handle, blas, kMostGemmAlgorithms, offers);
@@ -394,11 +378,11 @@ std::unique_ptr<BlasStream> BlasLt::open_stream(NativeStream stream) {
 
 // Makes the handle; `version_of` gives "12.4", or the reason why the version cannot be used.
 template <class VersionOf>
-std::unique_ptr<Blas> start(const char* title, const Functions& functions, const Numbers& numbers,
+std::unique_ptr<Blas> start(const char* title, const LtFunctions& functions, const Numbers& numbers,
                             const VersionOf& version_of, std::string* refusal) {
-  Handle handle = nullptr;
+  LtHandle handle = nullptr;
   const int code = functions.create(&handle);
-  if (code != kOk) {
+  if (code != kLibrarySuccess) {
     *refusal = std::string(title) + " does not start: status " + std::to_string(code);
     return nullptr;
   }
@@ -416,14 +400,14 @@ std::unique_ptr<Blas> start(const char* title, const Functions& functions, const
 std::unique_ptr<Blas> open_cublaslt(const LibraryDevice& device, std::string* refusal) {
   Library library;
   if (!library.open(library_files(device.vendor, "cublasLt", {13, 12, 11, 10}), refusal)) return nullptr;
-  Functions functions;
+  LtFunctions functions;
   size_t (*get_version)() = nullptr;
   find_functions(library, "cublasLt", &functions);
   library.find("cublasLtGetVersion", &get_version);
   if (!library.complete(refusal)) return nullptr;
   return start(
       "cuBLASLt", functions, kCublasLt,
-      [&](Handle, std::string* version) {
+      [&](LtHandle, std::string* version) {
         // Before 11 descriptions were made from other arguments; from 12 on the number is written another way.
         const size_t number = get_version();
         const size_t major = number >= 100000 ? number / 10000 : number / 1000;
@@ -438,8 +422,8 @@ std::unique_ptr<Blas> open_cublaslt(const LibraryDevice& device, std::string* re
 std::unique_ptr<Blas> open_hipblaslt(const LibraryDevice& device, std::string* refusal) {
   Library library;
   if (!library.open(library_files(device.vendor, "hipblaslt", {1, 0}), refusal)) return nullptr;
-  Functions functions;
-  int (*get_version)(Handle handle, int* version) = nullptr;
+  LtFunctions functions;
+  int (*get_version)(LtHandle handle, int* version) = nullptr;
   find_functions(library, "hipblasLt", &functions);
   library.find("hipblasLtGetVersion", &get_version);
   if (!library.complete(refusal)) return nullptr;
@@ -449,11 +433,11 @@ std::unique_ptr<Blas> open_hipblaslt(const LibraryDevice& device, std::string* r
   }
   return start(
       "hipBLASLt", functions, kHipblasLt,
-      [&](Handle handle, std::string* version) {
+      [&](LtHandle handle, std::string* version) {
         // 0.6, of ROCm 6.0, is the first whose types have hipDataType's numbers.
         constexpr int kFirst = 600;
         int number = 0;
-        if (get_version(handle, &number) != kOk) number = 0;
+        if (get_version(handle, &number) != kLibrarySuccess) number = 0;
         *version = std::to_string(number / 100000) + "." + std::to_string(number / 100 % 1000);
         if (number >= kFirst) return true;
         *version = "version " + *version + " is older than 0.6, of ROCm 6.0";

@@ -102,6 +102,23 @@ bool find_blas_types(const BlasProblem& problem, BlasTypes* types) {
   return false;
 }
 
+int cuda_data_type(uhal_dtype dtype) {
+  switch (dtype) {
+    case UHAL_FLOAT64:
+      return 1;
+    case UHAL_FLOAT16:
+      return 2;
+    case UHAL_INT8:
+      return 3;
+    case UHAL_INT32:
+      return 10;
+    case UHAL_BFLOAT16:
+      return 14;
+    default:
+      return 0;
+  }
+}
+
 BlasScalar::BlasScalar(double value, uhal_dtype type) : bits(0) {
   if (type == UHAL_FLOAT64) {
     as_double = value;

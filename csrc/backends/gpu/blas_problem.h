@@ -48,6 +48,9 @@ struct BlasTypes {
 // Those that the libraries know, in the arithmetic of op.h. False for others.
 bool find_blas_types(const BlasProblem& problem, BlasTypes* types);
 
+// cudaDataType and hipDataType.
+int cuda_data_type(uhal_dtype dtype);
+
 // The factors as the library reads them: in the type of the computation.
 struct BlasScalar {
   BlasScalar(double value, uhal_dtype type);

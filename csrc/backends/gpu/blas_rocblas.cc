@@ -10,21 +10,20 @@
 namespace unihal::gpu {
 namespace {
 
-using Handle = struct RocblasHandle*;
+using RocblasHandle = struct RocblasContext*;
 
-constexpr int kOk = 0;
-constexpr int kNone = 111;
-constexpr int kTransposed = 112;
+constexpr int kRocblasNone = 111;
+constexpr int kRocblasTransposed = 112;
 constexpr int kStandardAlgorithm = 0;
 constexpr int kInternalError = 6;  // work may have begun
 
-struct Functions {
-  int (*create)(Handle* handle);
-  int (*destroy)(Handle handle);
+struct RocblasFunctions {
+  int (*create)(RocblasHandle* handle);
+  int (*destroy)(RocblasHandle handle);
   int (*get_version)(char* text, size_t bytes);
-  int (*set_stream)(Handle handle, NativeStream stream);
-  int (*set_workspace)(Handle handle, void* workspace, size_t bytes);  // from ROCm 5.5 on
-  int (*multiply)(Handle handle, int a_operation, int b_operation, int m, int n, int k, const void* alpha,
+  int (*set_stream)(RocblasHandle handle, NativeStream stream);
+  int (*set_workspace)(RocblasHandle handle, void* workspace, size_t bytes);  // from ROCm 5.5 on
+  int (*multiply)(RocblasHandle handle, int a_operation, int b_operation, int m, int n, int k, const void* alpha,
                   const void* a, int a_type, int a_leading, int64_t a_stride, const void* b, int b_type, int b_leading,
                   int64_t b_stride, const void* beta, const void* c, int c_type, int c_leading, int64_t c_stride,
                   void* d, int d_type, int d_leading, int64_t d_stride, int batch, int compute_type, int algorithm,
@@ -32,13 +31,13 @@ struct Functions {
 };
 
 // rocblas_datatype.
-int data_type(uhal_dtype dtype) {
+int rocblas_data_type(uhal_dtype dtype) {
   return dtype == UHAL_FLOAT64 ? 152 : dtype == UHAL_FLOAT16 ? 150 : dtype == UHAL_BFLOAT16 ? 168 : 151;
 }
 
 class Rocblas final : public Blas {
  public:
-  Rocblas(const Functions& functions, std::string name) : functions(functions), name_(std::move(name)) {}
+  Rocblas(const RocblasFunctions& functions, std::string name) : functions(functions), name_(std::move(name)) {}
 
   const std::string& name() const override { return name_; }
 
@@ -56,7 +55,7 @@ class Rocblas final : public Blas {
 
   std::unique_ptr<BlasStream> open_stream(NativeStream stream) override;
 
-  const Functions functions;
+  const RocblasFunctions functions;
 
  private:
   const std::string name_;
@@ -76,17 +75,17 @@ class RocblasStream final : public BlasStream {
 
   const Rocblas& library_;
   const NativeStream stream_;
-  Handle handle_ = nullptr;
+  RocblasHandle handle_ = nullptr;
   bool is_refused_ = false;
 };
 
 bool RocblasStream::start() {
-  const Functions& rocblas = library_.functions;
-  if (rocblas.create(&handle_) != kOk) {
+  const RocblasFunctions& rocblas = library_.functions;
+  if (rocblas.create(&handle_) != kLibrarySuccess) {
     handle_ = nullptr;
     return false;
   }
-  return rocblas.set_stream(handle_, stream_) == kOk;
+  return rocblas.set_stream(handle_, stream_) == kLibrarySuccess;
 }
 
 int RocblasStream::multiply(const BlasProblem& problem, const BlasTypes& types) const {
@@ -97,28 +96,29 @@ int RocblasStream::multiply(const BlasProblem& problem, const BlasTypes& types) 
   const BlasMatrix& d = problem.operands[kBlasD];
   const BlasScalar alpha(problem.alpha, types.compute);
   const BlasScalar beta(problem.beta, types.compute);
-  const int input = data_type(types.input);
-  const int output = data_type(types.output);
-  return library_.functions.multiply(handle_, a.transposed ? kTransposed : kNone, b.transposed ? kTransposed : kNone,
-                                     number(problem.m), number(problem.n), number(problem.k), alpha.data(), a.data,
-                                     input, number(a.leading), a.batch_stride, b.data, input, number(b.leading),
-                                     b.batch_stride, beta.data(), c.data, output, number(c.leading), c.batch_stride,
-                                     d.data, output, number(d.leading), d.batch_stride, number(problem.batch),
-                                     data_type(types.compute), kStandardAlgorithm, 0, 0);
+  const int input = rocblas_data_type(types.input);
+  const int output = rocblas_data_type(types.output);
+  return library_.functions.multiply(
+      handle_, a.transposed ? kRocblasTransposed : kRocblasNone, b.transposed ? kRocblasTransposed : kRocblasNone,
+      number(problem.m), number(problem.n), number(problem.k), alpha.data(), a.data, input, number(a.leading),
+      a.batch_stride, b.data, input, number(b.leading), b.batch_stride, beta.data(), c.data, output, number(c.leading),
+      c.batch_stride, d.data, output, number(d.leading), d.batch_stride, number(problem.batch),
+      rocblas_data_type(types.compute), kStandardAlgorithm, 0, 0);
 }
 
 uhal_status RocblasStream::run(const MatmulProblem& problem, kernels::LibraryAlgorithm, void* workspace) {
   BlasProblem blas;
   BlasTypes types;
   if (is_refused_ || !make_blas_problem(problem, &blas) || !find_blas_types(blas, &types)) return UHAL_UNIMPLEMENTED;
-  const Functions& rocblas = library_.functions;
+  const RocblasFunctions& rocblas = library_.functions;
   is_refused_ = handle_ == nullptr && !start();
   if (is_refused_) return UHAL_UNIMPLEMENTED;
-  if (rocblas.set_workspace != nullptr && rocblas.set_workspace(handle_, workspace, kBlasWorkspace) != kOk) {
+  if (rocblas.set_workspace != nullptr &&
+      rocblas.set_workspace(handle_, workspace, kBlasWorkspace) != kLibrarySuccess) {
     return UHAL_UNIMPLEMENTED;
   }
   const int code = multiply(blas, types);
-  if (code == kOk) return UHAL_OK;
+  if (code == kLibrarySuccess) return UHAL_OK;
   if (code != kInternalError || can_begin_again(blas)) return UHAL_UNIMPLEMENTED;
   return kernels::fail(UHAL_INTERNAL,
                        "%s failed at a product of %lld x %lld x %lld with status %d; UNIHAL_GPU_LIBRARIES=none does "
@@ -136,7 +136,7 @@ std::unique_ptr<BlasStream> Rocblas::open_stream(NativeStream stream) {
 std::unique_ptr<Blas> open_rocblas(const LibraryDevice& device, std::string* refusal) {
   Library library;
   if (!library.open(library_files(device.vendor, "rocblas", {5, 4, 0}), refusal)) return nullptr;
-  Functions functions;
+  RocblasFunctions functions;
   library.find("rocblas_create_handle", &functions.create)
       .find("rocblas_destroy_handle", &functions.destroy)
       .find("rocblas_get_version_string", &functions.get_version)
@@ -149,7 +149,7 @@ std::unique_ptr<Blas> open_rocblas(const LibraryDevice& device, std::string* ref
     return nullptr;
   }
   char version[128] = "";
-  if (functions.get_version(version, sizeof version) != kOk) version[0] = '\0';
+  if (functions.get_version(version, sizeof version) != kLibrarySuccess) version[0] = '\0';
   // "4.2.1.60201-120": the first two numbers are enough.
   std::string text = version;
   if (const size_t dot = text.find('.'); dot != std::string::npos) text = text.substr(0, text.find('.', dot + 1));

@@ -19,9 +19,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // What posix_spawn is told besides the command.
-class Attributes {
+class SpawnAttributes {
  public:
-  explicit Attributes(const char* output_file) {
+  explicit SpawnAttributes(const char* output_file) {
     posix_spawn_file_actions_init(&actions_);
     posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&actions_, STDOUT_FILENO, output_file, O_WRONLY | O_CREAT | O_TRUNC, 0600);
@@ -36,12 +36,12 @@ class Attributes {
     for (const int signal : {SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGCHLD}) sigaddset(&signals, signal);
     posix_spawnattr_setsigdefault(&attributes_, &signals);
   }
-  ~Attributes() {
+  ~SpawnAttributes() {
     posix_spawn_file_actions_destroy(&actions_);
     posix_spawnattr_destroy(&attributes_);
   }
-  Attributes(const Attributes&) = delete;
-  Attributes& operator=(const Attributes&) = delete;
+  SpawnAttributes(const SpawnAttributes&) = delete;
+  SpawnAttributes& operator=(const SpawnAttributes&) = delete;
 
   const posix_spawn_file_actions_t* actions() const { return &actions_; }
   const posix_spawnattr_t* attributes() const { return &attributes_; }
@@ -73,7 +73,7 @@ std::string run_program(const std::vector<std::string>& command, const std::stri
   std::vector<char*> arguments;
   for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
-  const Attributes attributes(output_file.c_str());
+  const SpawnAttributes attributes(output_file.c_str());
   const auto limit = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(most_seconds));
   const Clock::time_point deadline = Clock::now() + limit;
   pid_t child = 0;

@@ -4,15 +4,10 @@
 
 #include "csrc/backends/common/communicator_id.h"
 #include "csrc/backends/gpu/communicator.h"
-#include "csrc/kernels/guarded.h"
+#include "csrc/backends/gpu/guarded.h"
 
 namespace unihal::gpu {
 namespace {
-
-template <class Function>
-uhal_status guarded(Function&& function) {
-  return kernels::guarded(vendor.backend, function);
-}
 
 uhal_status report(const RankFailure& failure) {
   return failure ? kernels::fail(failure.status, "%s", failure.message.c_str()) : UHAL_OK;
@@ -78,10 +73,10 @@ uhal_status launch(const uhal_collective_batch* batches, int32_t count) {
   });
 }
 
-constexpr uhal_collectives kTable = {sizeof kTable, create_id, create, destroy, abort, launch};
+constexpr uhal_collectives kCollectivesTable = {sizeof kCollectivesTable, create_id, create, destroy, abort, launch};
 
 }  // namespace
 
-const uhal_collectives& collectives_table() { return kTable; }
+const uhal_collectives& collectives_table() { return kCollectivesTable; }
 
 }  // namespace unihal::gpu

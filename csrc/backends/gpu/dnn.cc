@@ -10,14 +10,14 @@
 namespace unihal::gpu {
 namespace {
 
-struct Row {
+struct DnnRow {
   const char* name;  // of UNIHAL_GPU_LIBRARIES
   const char* title;
   Vendor vendor;
   std::unique_ptr<Dnn> (*open)(const LibraryDevice& device, std::string* refusal);
 };
 
-constexpr Row kRows[] = {
+constexpr DnnRow kDnnRows[] = {
     {"cudnn", "cuDNN", Vendor::kCorex, open_cudnn},
     {"miopen", "MIOpen", Vendor::kHip, open_miopen},
 };
@@ -184,7 +184,7 @@ bool Dnn::suits(const kernels::ConvolutionTask& task) const {
 }
 
 std::unique_ptr<Dnn> open_dnn(const LibraryDevice& device, LibraryNotes* notes) {
-  for (const Row& row : kRows) {
+  for (const DnnRow& row : kDnnRows) {
     if (row.vendor != device.vendor) continue;
     std::string refusal;
     std::unique_ptr<Dnn> library;

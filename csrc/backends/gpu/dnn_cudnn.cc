@@ -9,13 +9,10 @@ namespace {
 
 // -- the interface, in declarations of our own -----------------------------------------------------------------
 
-using Handle = CudnnHandle;
-using TensorDescriptor = struct CudnnTensor*;
-using FilterDescriptor = struct CudnnFilter*;
-using ConvolutionDescriptor = struct CudnnConvolution*;
+using CudnnTensorDescriptor = struct CudnnTensor*;
+using CudnnFilterDescriptor = struct CudnnFilter*;
+using CudnnConvolutionDescriptor = struct CudnnConvolution*;
 
-constexpr int kOk = 0;
-constexpr int kCrossCorrelation = 1;
 constexpr int kNchw = 0;
 constexpr int kNhwc = 1;
 
@@ -38,49 +35,56 @@ struct Advice {
   int reserved[3];
 };
 
-struct Functions {
-  int (*create)(Handle* handle);
-  int (*destroy)(Handle handle);
+struct CudnnFunctions {
+  int (*create)(CudnnHandle* handle);
+  int (*destroy)(CudnnHandle handle);
   size_t (*get_version)();
-  int (*set_stream)(Handle handle, NativeStream stream);
-  int (*tensor_create)(TensorDescriptor* descriptor);
-  int (*tensor_destroy)(TensorDescriptor descriptor);
-  int (*tensor_set)(TensorDescriptor descriptor, int type, int axes, const int lengths[], const int strides[]);
-  int (*filter_create)(FilterDescriptor* descriptor);
-  int (*filter_destroy)(FilterDescriptor descriptor);
-  int (*filter_set)(FilterDescriptor descriptor, int type, int format, int axes, const int lengths[]);
-  int (*convolution_create)(ConvolutionDescriptor* descriptor);
-  int (*convolution_destroy)(ConvolutionDescriptor descriptor);
-  int (*convolution_set)(ConvolutionDescriptor descriptor, int axes, const int padding[], const int stride[],
+  int (*set_stream)(CudnnHandle handle, NativeStream stream);
+  int (*tensor_create)(CudnnTensorDescriptor* descriptor);
+  int (*tensor_destroy)(CudnnTensorDescriptor descriptor);
+  int (*tensor_set)(CudnnTensorDescriptor descriptor, int type, int axes, const int lengths[], const int strides[]);
+  int (*filter_create)(CudnnFilterDescriptor* descriptor);
+  int (*filter_destroy)(CudnnFilterDescriptor descriptor);
+  int (*filter_set)(CudnnFilterDescriptor descriptor, int type, int format, int axes, const int lengths[]);
+  int (*convolution_create)(CudnnConvolutionDescriptor* descriptor);
+  int (*convolution_destroy)(CudnnConvolutionDescriptor descriptor);
+  int (*convolution_set)(CudnnConvolutionDescriptor descriptor, int axes, const int padding[], const int stride[],
                          const int dilation[], int mode, int type);
-  int (*set_groups)(ConvolutionDescriptor descriptor, int groups);
-  int (*set_math)(ConvolutionDescriptor descriptor, int math);
-  int (*forward_advice)(Handle handle, TensorDescriptor x, FilterDescriptor w, ConvolutionDescriptor convolution,
-                        TensorDescriptor y, int wanted, int* found, Advice* advice);
-  int (*data_advice)(Handle handle, FilterDescriptor w, TensorDescriptor dy, ConvolutionDescriptor convolution,
-                     TensorDescriptor dx, int wanted, int* found, Advice* advice);
-  int (*filter_advice)(Handle handle, TensorDescriptor x, TensorDescriptor dy, ConvolutionDescriptor convolution,
-                       FilterDescriptor dw, int wanted, int* found, Advice* advice);
-  int (*forward_workspace)(Handle handle, TensorDescriptor x, FilterDescriptor w, ConvolutionDescriptor convolution,
-                           TensorDescriptor y, int algorithm, size_t* bytes);
-  int (*data_workspace)(Handle handle, FilterDescriptor w, TensorDescriptor dy, ConvolutionDescriptor convolution,
-                        TensorDescriptor dx, int algorithm, size_t* bytes);
-  int (*filter_workspace)(Handle handle, TensorDescriptor x, TensorDescriptor dy, ConvolutionDescriptor convolution,
-                          FilterDescriptor dw, int algorithm, size_t* bytes);
-  int (*forward)(Handle handle, const void* alpha, TensorDescriptor x_descriptor, const void* x,
-                 FilterDescriptor w_descriptor, const void* w, ConvolutionDescriptor convolution, int algorithm,
-                 void* workspace, size_t bytes, const void* beta, TensorDescriptor y_descriptor, void* y);
-  int (*backward_data)(Handle handle, const void* alpha, FilterDescriptor w_descriptor, const void* w,
-                       TensorDescriptor dy_descriptor, const void* dy, ConvolutionDescriptor convolution, int algorithm,
-                       void* workspace, size_t bytes, const void* beta, TensorDescriptor dx_descriptor, void* dx);
-  int (*backward_filter)(Handle handle, const void* alpha, TensorDescriptor x_descriptor, const void* x,
-                         TensorDescriptor dy_descriptor, const void* dy, ConvolutionDescriptor convolution,
-                         int algorithm, void* workspace, size_t bytes, const void* beta, FilterDescriptor dw_descriptor,
-                         void* dw);
+  int (*set_groups)(CudnnConvolutionDescriptor descriptor, int groups);
+  int (*set_math)(CudnnConvolutionDescriptor descriptor, int math);
+  int (*forward_advice)(CudnnHandle handle, CudnnTensorDescriptor x, CudnnFilterDescriptor w,
+                        CudnnConvolutionDescriptor convolution, CudnnTensorDescriptor y, int wanted, int* found,
+                        Advice* advice);
+  int (*data_advice)(CudnnHandle handle, CudnnFilterDescriptor w, CudnnTensorDescriptor dy,
+                     CudnnConvolutionDescriptor convolution, CudnnTensorDescriptor dx, int wanted, int* found,
+                     Advice* advice);
+  int (*filter_advice)(CudnnHandle handle, CudnnTensorDescriptor x, CudnnTensorDescriptor dy,
+                       CudnnConvolutionDescriptor convolution, CudnnFilterDescriptor dw, int wanted, int* found,
+                       Advice* advice);
+  int (*forward_workspace)(CudnnHandle handle, CudnnTensorDescriptor x, CudnnFilterDescriptor w,
+                           CudnnConvolutionDescriptor convolution, CudnnTensorDescriptor y, int algorithm,
+                           size_t* bytes);
+  int (*data_workspace)(CudnnHandle handle, CudnnFilterDescriptor w, CudnnTensorDescriptor dy,
+                        CudnnConvolutionDescriptor convolution, CudnnTensorDescriptor dx, int algorithm, size_t* bytes);
+  int (*filter_workspace)(CudnnHandle handle, CudnnTensorDescriptor x, CudnnTensorDescriptor dy,
+                          CudnnConvolutionDescriptor convolution, CudnnFilterDescriptor dw, int algorithm,
+                          size_t* bytes);
+  int (*forward)(CudnnHandle handle, const void* alpha, CudnnTensorDescriptor x_descriptor, const void* x,
+                 CudnnFilterDescriptor w_descriptor, const void* w, CudnnConvolutionDescriptor convolution,
+                 int algorithm, void* workspace, size_t bytes, const void* beta, CudnnTensorDescriptor y_descriptor,
+                 void* y);
+  int (*backward_data)(CudnnHandle handle, const void* alpha, CudnnFilterDescriptor w_descriptor, const void* w,
+                       CudnnTensorDescriptor dy_descriptor, const void* dy, CudnnConvolutionDescriptor convolution,
+                       int algorithm, void* workspace, size_t bytes, const void* beta,
+                       CudnnTensorDescriptor dx_descriptor, void* dx);
+  int (*backward_filter)(CudnnHandle handle, const void* alpha, CudnnTensorDescriptor x_descriptor, const void* x,
+                         CudnnTensorDescriptor dy_descriptor, const void* dy, CudnnConvolutionDescriptor convolution,
+                         int algorithm, void* workspace, size_t bytes, const void* beta,
+                         CudnnFilterDescriptor dw_descriptor, void* dw);
   CudnnGraphFunctions graph;
 };
 
-void find_functions(Library& library, Functions* functions) {
+void find_functions(Library& library, CudnnFunctions* functions) {
   library.find("cudnnCreate", &functions->create)
       .find("cudnnDestroy", &functions->destroy)
       .find("cudnnGetVersion", &functions->get_version)
@@ -120,7 +124,8 @@ int math_of(LibraryAlgorithm number) { return static_cast<int>((number - 1) % kM
 
 class CudnnPlan final : public DnnPlan {
  public:
-  CudnnPlan(const Functions& functions, int major, Handle handle) : cudnn_(functions), major_(major), handle_(handle) {}
+  CudnnPlan(const CudnnFunctions& functions, int major, CudnnHandle handle)
+      : cudnn_(functions), major_(major), handle_(handle) {}
   ~CudnnPlan() override;
 
   // Whether cuDNN takes the description.
@@ -139,13 +144,13 @@ class CudnnPlan final : public DnnPlan {
   int advise(const DnnProblem& problem, int wanted, int* found, Advice* advice) const;
   int ask_workspace(const DnnProblem& problem, size_t* bytes) const;
 
-  const Functions& cudnn_;
+  const CudnnFunctions& cudnn_;
   const int major_;
-  const Handle handle_;
-  TensorDescriptor x_ = nullptr;
-  TensorDescriptor y_ = nullptr;
-  FilterDescriptor w_ = nullptr;
-  ConvolutionDescriptor convolution_ = nullptr;
+  const CudnnHandle handle_;
+  CudnnTensorDescriptor x_ = nullptr;
+  CudnnTensorDescriptor y_ = nullptr;
+  CudnnFilterDescriptor w_ = nullptr;
+  CudnnConvolutionDescriptor convolution_ = nullptr;
   int algorithm_ = 0;
 };
 
@@ -164,20 +169,22 @@ bool CudnnPlan::may_use_matrix_units(const DnnProblem& problem) const {
 
 bool CudnnPlan::describe(const DnnProblem& problem) {
   const int type = cudnn_data_type(problem.dtype);
-  const auto set_tensor = [&](TensorDescriptor* descriptor, const DnnTensor& tensor) {
-    return cudnn_.tensor_create(descriptor) == kOk &&
-           cudnn_.tensor_set(*descriptor, type, problem.axes(), tensor.lengths, tensor.strides) == kOk;
+  const auto set_tensor = [&](CudnnTensorDescriptor* descriptor, const DnnTensor& tensor) {
+    return cudnn_.tensor_create(descriptor) == kLibrarySuccess &&
+           cudnn_.tensor_set(*descriptor, type, problem.axes(), tensor.lengths, tensor.strides) == kLibrarySuccess;
   };
   const bool is_double = problem.dtype == UHAL_FLOAT64;
   const int math = may_use_matrix_units(problem) ? kTensorMath : major_ >= 8 ? kFmaMath : kDefaultMath;
   return set_tensor(&x_, problem.operands[kDnnX]) && set_tensor(&y_, problem.operands[kDnnY]) &&
-         cudnn_.filter_create(&w_) == kOk &&
+         cudnn_.filter_create(&w_) == kLibrarySuccess &&
          cudnn_.filter_set(w_, type, problem.channels_last ? kNhwc : kNchw, problem.axes(),
-                           problem.operands[kDnnW].lengths) == kOk &&
-         cudnn_.convolution_create(&convolution_) == kOk &&
+                           problem.operands[kDnnW].lengths) == kLibrarySuccess &&
+         cudnn_.convolution_create(&convolution_) == kLibrarySuccess &&
          cudnn_.convolution_set(convolution_, problem.spatial, problem.padding, problem.stride, problem.dilation,
-                                kCrossCorrelation, cudnn_data_type(is_double ? UHAL_FLOAT64 : UHAL_FLOAT32)) == kOk &&
-         cudnn_.set_groups(convolution_, problem.groups) == kOk && cudnn_.set_math(convolution_, math) == kOk;
+                                kCudnnCrossCorrelation,
+                                cudnn_data_type(is_double ? UHAL_FLOAT64 : UHAL_FLOAT32)) == kLibrarySuccess &&
+         cudnn_.set_groups(convolution_, problem.groups) == kLibrarySuccess &&
+         cudnn_.set_math(convolution_, math) == kLibrarySuccess;
 }
 
 int CudnnPlan::advise(const DnnProblem& problem, int wanted, int* found, Advice* advice) const {
@@ -207,11 +214,12 @@ std::vector<LibraryAlgorithm> CudnnPlan::ask(const DnnProblem& problem) {
   Advice advice[kMostAdvice] = {};
   int found = 0;
   std::vector<LibraryAlgorithm> numbers;
-  if (advise(problem, kMostAdvice, &found, advice) != kOk) return numbers;
+  if (advise(problem, kMostAdvice, &found, advice) != kLibrarySuccess) return numbers;
   for (int i = 0; i < std::min(found, kMostAdvice); ++i) {
     const Advice& row = advice[i];
     const LibraryAlgorithm number = number_of(row.algorithm, row.math);
-    if (row.status == kOk && row.determinism == kDeterministic && take(problem, number)) numbers.push_back(number);
+    if (row.status == kLibrarySuccess && row.determinism == kDeterministic && take(problem, number))
+      numbers.push_back(number);
   }
   return numbers;
 }
@@ -220,10 +228,10 @@ bool CudnnPlan::take(const DnnProblem& problem, LibraryAlgorithm wanted) {
   const int math = math_of(wanted);
   const bool with_units = may_use_matrix_units(problem);
   const bool rounds_operands = math == kConvertingMath || (!with_units && math == kTensorMath);
-  if (rounds_operands || (with_units && cudnn_.set_math(convolution_, math) != kOk)) return false;
+  if (rounds_operands || (with_units && cudnn_.set_math(convolution_, math) != kLibrarySuccess)) return false;
   algorithm = wanted;
   algorithm_ = algorithm_of(wanted);
-  return ask_workspace(problem, &workspace_bytes) == kOk &&
+  return ask_workspace(problem, &workspace_bytes) == kLibrarySuccess &&
          workspace_bytes <= static_cast<size_t>(convolution_workspace_limit(problem.operand_bytes()));
 }
 
@@ -242,13 +250,13 @@ bool CudnnPlan::run(const DnnProblem& problem, void* workspace) {
   switch (problem.pass) {
     case kernels::Pass::kForward:
       return cudnn_.forward(handle_, alpha, x_, x, w_, w, convolution_, algorithm_, workspace, workspace_bytes, beta,
-                            y_, y) == kOk;
+                            y_, y) == kLibrarySuccess;
     case kernels::Pass::kBackwardData:
       return cudnn_.backward_data(handle_, alpha, w_, w, y_, y, convolution_, algorithm_, workspace, workspace_bytes,
-                                  beta, x_, x) == kOk;
+                                  beta, x_, x) == kLibrarySuccess;
     default:
       return cudnn_.backward_filter(handle_, alpha, x_, x, y_, y, convolution_, algorithm_, workspace, workspace_bytes,
-                                    beta, w_, w) == kOk;
+                                    beta, w_, w) == kLibrarySuccess;
   }
 }
 
@@ -256,7 +264,7 @@ bool CudnnPlan::run(const DnnProblem& problem, void* workspace) {
 
 class CudnnStream final : public DnnStream {
  public:
-  CudnnStream(const Functions& functions, int major, NativeStream stream)
+  CudnnStream(const CudnnFunctions& functions, int major, NativeStream stream)
       : cudnn_(functions), major_(major), stream_(stream) {}
   ~CudnnStream() override {
     drop_plans();
@@ -291,8 +299,8 @@ class CudnnStream final : public DnnStream {
 
   // Makes the handle; false if there is none.
   bool start() {
-    if (handle_ == nullptr && cudnn_.create(&handle_) != kOk) handle_ = nullptr;
-    return handle_ != nullptr && cudnn_.set_stream(handle_, stream_) == kOk;
+    if (handle_ == nullptr && cudnn_.create(&handle_) != kLibrarySuccess) handle_ = nullptr;
+    return handle_ != nullptr && cudnn_.set_stream(handle_, stream_) == kLibrarySuccess;
   }
 
   std::unique_ptr<CudnnPlan> describe(const DnnProblem& problem) {
@@ -319,15 +327,15 @@ class CudnnStream final : public DnnStream {
     return plan;
   }
 
-  const Functions& cudnn_;
+  const CudnnFunctions& cudnn_;
   const int major_;
   const NativeStream stream_;
-  Handle handle_ = nullptr;
+  CudnnHandle handle_ = nullptr;
 };
 
 class Cudnn final : public Dnn {
  public:
-  Cudnn(const Functions& functions, int major, std::string name, const LibraryDevice& device)
+  Cudnn(const CudnnFunctions& functions, int major, std::string name, const LibraryDevice& device)
       : Dnn(std::move(name), device), functions_(functions), major_(major) {}
 
   std::unique_ptr<DnnStream> open_stream(NativeStream stream) const override {
@@ -335,7 +343,7 @@ class Cudnn final : public Dnn {
   }
 
  private:
-  const Functions functions_;
+  const CudnnFunctions functions_;
   const int major_;
 };
 
@@ -344,7 +352,7 @@ class Cudnn final : public Dnn {
 std::unique_ptr<Dnn> open_cudnn(const LibraryDevice& device, std::string* refusal) {
   Library library;
   if (!library.open(library_files(device.vendor, "cudnn", {9, 8, 7}), refusal)) return nullptr;
-  Functions functions;
+  CudnnFunctions functions;
   find_functions(library, &functions);
   if (!library.complete(refusal)) return nullptr;
   // 7605, 8907, 91400.

@@ -8,8 +8,6 @@ namespace {
 
 // -- the interface, in declarations of our own -----------------------------------------------------------------
 
-constexpr int kOk = 0;
-
 // cudnnBackendDescriptorType_t.
 constexpr int kConvolution = 1;
 constexpr int kEngine = 2;
@@ -71,7 +69,6 @@ constexpr Operation kOperations[] = {
     {11, 712, 713, 714, {716, 715, 717}},  // kBackwardFilter
 };
 
-constexpr int kCrossCorrelation = 1;
 constexpr int kModeA = 3;  // cudnnBackendHeurMode_t
 
 // cudnnBackendNumericalNote_t.
@@ -89,7 +86,7 @@ class Descriptor {
  public:
   Descriptor() = default;
   Descriptor(const CudnnGraphFunctions& cudnn, int type) : cudnn_(&cudnn) {
-    if (cudnn.create(type, &descriptor_) != kOk) descriptor_ = nullptr;
+    if (cudnn.create(type, &descriptor_) != kLibrarySuccess) descriptor_ = nullptr;
   }
   Descriptor(Descriptor&& other) noexcept : cudnn_(other.cudnn_), descriptor_(other.descriptor_) {
     other.descriptor_ = nullptr;
@@ -106,14 +103,14 @@ class Descriptor {
   CudnnDescriptor get() const { return descriptor_; }
 
   bool set(int name, int type, int64_t count, const void* values) const {
-    return descriptor_ != nullptr && cudnn_->set(descriptor_, name, type, count, values) == kOk;
+    return descriptor_ != nullptr && cudnn_->set(descriptor_, name, type, count, values) == kLibrarySuccess;
   }
   bool set(int name, int64_t value) const { return set(name, kInt64Type, 1, &value); }
   bool set(int name, int type, int value) const { return set(name, type, 1, &value); }
   bool set(int name, const Descriptor& value) const { return set(name, kDescriptorType, 1, &value.descriptor_); }
   bool set_handle(int name, CudnnHandle handle) const { return set(name, kHandleType, 1, &handle); }
 
-  bool finalize() const { return descriptor_ != nullptr && cudnn_->finalize(descriptor_) == kOk; }
+  bool finalize() const { return descriptor_ != nullptr && cudnn_->finalize(descriptor_) == kLibrarySuccess; }
 
  private:
   const CudnnGraphFunctions* cudnn_ = nullptr;
@@ -122,9 +119,9 @@ class Descriptor {
 
 // -- a graph of one convolution ----------------------------------------------------------------------------------
 
-class Graph {
+class ConvolutionGraph {
  public:
-  Graph(const CudnnGraphFunctions& cudnn, CudnnHandle handle, const DnnProblem& problem)
+  ConvolutionGraph(const CudnnGraphFunctions& cudnn, CudnnHandle handle, const DnnProblem& problem)
       : cudnn_(cudnn), handle_(handle), problem_(problem) {}
 
   // Describes it and asks for engines. False if cuDNN refuses that.
@@ -150,7 +147,7 @@ class Graph {
   int64_t engine_count_ = 0;
 };
 
-bool Graph::make_tensor(int number) {
+bool ConvolutionGraph::make_tensor(int number) {
   const DnnTensor& tensor = problem_.operands[number];
   int64_t lengths[kDnnAxes];
   int64_t strides[kDnnAxes];
@@ -163,7 +160,7 @@ bool Graph::make_tensor(int number) {
          made.set(kTensorAlignment, int64_t{kDnnAlignment}) && made.finalize();
 }
 
-bool Graph::make_convolution() {
+bool ConvolutionGraph::make_convolution() {
   convolution_ = Descriptor(cudnn_, kConvolution);
   const int compute = cudnn_data_type(problem_.dtype == UHAL_FLOAT64 ? UHAL_FLOAT64 : UHAL_FLOAT32);
   const auto set = [&](int name, const int* values) {
@@ -172,14 +169,14 @@ bool Graph::make_convolution() {
     return convolution_.set(name, kInt64Type, problem_.spatial, wide);
   };
   return convolution_.set(kConvolutionCompute, kDataType, compute) &&
-         convolution_.set(kConvolutionMode, kConvolutionModeType, kCrossCorrelation) &&
+         convolution_.set(kConvolutionMode, kConvolutionModeType, kCudnnCrossCorrelation) &&
          convolution_.set(kConvolutionSpatial, int64_t{problem_.spatial}) &&
          set(kConvolutionDilations, problem_.dilation) && set(kConvolutionStrides, problem_.stride) &&
          set(kConvolutionPaddingBefore, problem_.padding) && set(kConvolutionPaddingBehind, problem_.padding) &&
          convolution_.finalize();
 }
 
-bool Graph::make_operation() {
+bool ConvolutionGraph::make_operation() {
   const Operation& row = kOperations[static_cast<int>(problem_.pass)];
   operation_ = Descriptor(cudnn_, row.type);
   for (int i = 0; i < kDnnOperands; ++i) {
@@ -196,7 +193,7 @@ bool Graph::make_operation() {
          operation_.finalize();
 }
 
-bool Graph::ask() {
+bool ConvolutionGraph::ask() {
   heuristics_ = Descriptor(cudnn_, kHeuristics);
   if (!heuristics_.set(kHeuristicGraph, graph_) || !heuristics_.set(kHeuristicMode, kHeuristicModeType, kModeA) ||
       !heuristics_.finalize()) {
@@ -209,14 +206,15 @@ bool Graph::ask() {
     if (results[i] == nullptr) return false;
   }
   int64_t found = 0;
-  if (cudnn_.get(heuristics_.get(), kHeuristicResults, kDescriptorType, kMostEngines, &found, results) != kOk) {
+  if (cudnn_.get(heuristics_.get(), kHeuristicResults, kDescriptorType, kMostEngines, &found, results) !=
+      kLibrarySuccess) {
     return false;
   }
   engine_count_ = std::clamp<int64_t>(found, 0, kMostEngines);
   return true;
 }
 
-bool Graph::make() {
+bool ConvolutionGraph::make() {
   for (int i = 0; i < kDnnOperands; ++i) {
     if (!make_tensor(i)) return false;
   }
@@ -227,16 +225,16 @@ bool Graph::make() {
 }
 
 // Whether an engine gives the same bits each time, in the math mode's precision.
-bool Graph::is_exact(const Descriptor& configuration) const {
+bool ConvolutionGraph::is_exact(const Descriptor& configuration) const {
   const Descriptor engine(cudnn_, kEngine);
   CudnnDescriptor found = engine.get();
   int64_t count = 0;
   if (found == nullptr ||
-      cudnn_.get(configuration.get(), kConfigurationEngine, kDescriptorType, 1, &count, &found) != kOk) {
+      cudnn_.get(configuration.get(), kConfigurationEngine, kDescriptorType, 1, &count, &found) != kLibrarySuccess) {
     return false;
   }
   int notes[kMostNotes] = {};
-  if (cudnn_.get(found, kEngineNotes, kNoteType, kMostNotes, &count, notes) != kOk) return false;
+  if (cudnn_.get(found, kEngineNotes, kNoteType, kMostNotes, &count, notes) != kLibrarySuccess) return false;
   const int* const end = notes + std::clamp<int64_t>(count, 0, kMostNotes);
   const auto has = [&](int note) { return std::find(static_cast<const int*>(notes), end, note) != end; };
   const bool is_strict = problem_.dtype == UHAL_FLOAT32 && problem_.math_mode == UHAL_MATH_STRICT;
@@ -244,7 +242,7 @@ bool Graph::is_exact(const Descriptor& configuration) const {
          !(is_strict && has(kUsesMatrixUnits));
 }
 
-Descriptor Graph::plan(int64_t engine, size_t* workspace_bytes) const {
+Descriptor ConvolutionGraph::plan(int64_t engine, size_t* workspace_bytes) const {
   if (engine >= engine_count_ || !is_exact(engines_[engine])) return {};
   Descriptor plan(cudnn_, kExecutionPlan);
   if (!plan.set_handle(kPlanHandle, handle_) || !plan.set(kPlanConfiguration, engines_[engine]) || !plan.finalize()) {
@@ -252,7 +250,7 @@ Descriptor Graph::plan(int64_t engine, size_t* workspace_bytes) const {
   }
   int64_t bytes = 0;
   int64_t count = 0;
-  if (cudnn_.get(plan.get(), kPlanWorkspace, kInt64Type, 1, &count, &bytes) != kOk || bytes < 0 ||
+  if (cudnn_.get(plan.get(), kPlanWorkspace, kInt64Type, 1, &count, &bytes) != kLibrarySuccess || bytes < 0 ||
       bytes > convolution_workspace_limit(problem_.operand_bytes())) {
     return {};
   }
@@ -288,14 +286,14 @@ class CudnnGraphPlan final : public DnnPlan {
     return pack.set(kPackIds, kInt64Type, kDnnOperands, kIds) &&
            pack.set(kPackPointers, kPointerType, kDnnOperands, pointers) &&
            pack.set(kPackWorkspace, kPointerType, 1, &workspace) && pack.finalize() &&
-           cudnn_.execute(handle_, plan_.get(), pack.get()) == kOk;
+           cudnn_.execute(handle_, plan_.get(), pack.get()) == kLibrarySuccess;
   }
 
  private:
   const CudnnGraphFunctions& cudnn_;
   const CudnnHandle handle_;
   const DnnProblem problem_;
-  Graph graph_;  // lives as long as the plan
+  ConvolutionGraph graph_;  // lives as long as the plan
   Descriptor plan_;
 };
 
@@ -328,7 +326,7 @@ bool is_graph_algorithm(LibraryAlgorithm number) { return number >= kFirstNumber
 std::vector<LibraryAlgorithm> graph_algorithms(const CudnnGraphFunctions& functions, CudnnHandle handle,
                                                const DnnProblem& problem, size_t most) {
   std::vector<LibraryAlgorithm> numbers;
-  Graph graph(functions, handle, problem);
+  ConvolutionGraph graph(functions, handle, problem);
   if (!graph.make()) return numbers;
   for (int64_t engine = 0; engine < graph.engines() && numbers.size() < most; ++engine) {
     size_t bytes = 0;

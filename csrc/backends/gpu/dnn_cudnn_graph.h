@@ -16,6 +16,9 @@ using CudnnDescriptor = void*;
 // cudnnDataType_t, for the older functions too.
 int cudnn_data_type(uhal_dtype dtype);
 
+// cudnnConvolutionMode_t.
+constexpr int kCudnnCrossCorrelation = 1;
+
 // All are absent, or none is.
 struct CudnnGraphFunctions {
   int (*create)(int type, CudnnDescriptor* descriptor);

@@ -12,12 +12,11 @@ namespace {
 
 // -- the interface, in declarations of our own -----------------------------------------------------------------
 
-using Handle = struct MiopenHandle*;
-using TensorDescriptor = struct MiopenTensor*;
-using ConvolutionDescriptor = struct MiopenConvolution*;
+using MiopenHandle = struct MiopenContext*;
+using MiopenTensorDescriptor = struct MiopenTensor*;
+using MiopenConvolutionDescriptor = struct MiopenConvolution*;
 
-constexpr int kOk = 0;
-constexpr int kCrossCorrelation = 0;
+constexpr int kMiopenCrossCorrelation = 0;
 constexpr int kDeterministicAttribute = 1;
 
 struct Solution {
@@ -30,17 +29,18 @@ struct Solution {
 // The functions of a pass take their operands in an order of its own: a, b, the convolution, c.
 struct PassFunctions {
   int a, b, c;  // of kDnnX, kDnnW and kDnnY
-  int (*count)(Handle handle, TensorDescriptor a, TensorDescriptor b, ConvolutionDescriptor convolution,
-               TensorDescriptor c, size_t* count);
-  int (*solutions)(Handle handle, TensorDescriptor a, TensorDescriptor b, ConvolutionDescriptor convolution,
-                   TensorDescriptor c, size_t most, size_t* count, Solution* solutions);
-  int (*workspace)(Handle handle, TensorDescriptor a, TensorDescriptor b, ConvolutionDescriptor convolution,
-                   TensorDescriptor c, uint64_t solution, size_t* bytes);
-  int (*compile)(Handle handle, TensorDescriptor a, TensorDescriptor b, ConvolutionDescriptor convolution,
-                 TensorDescriptor c, uint64_t solution);
-  int (*run)(Handle handle, TensorDescriptor a_descriptor, const void* a, TensorDescriptor b_descriptor, const void* b,
-             ConvolutionDescriptor convolution, TensorDescriptor c_descriptor, void* c, void* workspace, size_t bytes,
-             uint64_t solution);
+  int (*count)(MiopenHandle handle, MiopenTensorDescriptor a, MiopenTensorDescriptor b,
+               MiopenConvolutionDescriptor convolution, MiopenTensorDescriptor c, size_t* count);
+  int (*solutions)(MiopenHandle handle, MiopenTensorDescriptor a, MiopenTensorDescriptor b,
+                   MiopenConvolutionDescriptor convolution, MiopenTensorDescriptor c, size_t most, size_t* count,
+                   Solution* solutions);
+  int (*workspace)(MiopenHandle handle, MiopenTensorDescriptor a, MiopenTensorDescriptor b,
+                   MiopenConvolutionDescriptor convolution, MiopenTensorDescriptor c, uint64_t solution, size_t* bytes);
+  int (*compile)(MiopenHandle handle, MiopenTensorDescriptor a, MiopenTensorDescriptor b,
+                 MiopenConvolutionDescriptor convolution, MiopenTensorDescriptor c, uint64_t solution);
+  int (*run)(MiopenHandle handle, MiopenTensorDescriptor a_descriptor, const void* a,
+             MiopenTensorDescriptor b_descriptor, const void* b, MiopenConvolutionDescriptor convolution,
+             MiopenTensorDescriptor c_descriptor, void* c, void* workspace, size_t bytes, uint64_t solution);
 };
 
 struct PassRow {
@@ -55,23 +55,23 @@ constexpr PassRow kPasses[] = {
     {"BackwardWeights", kDnnY, kDnnX, kDnnW},
 };
 
-struct Functions {
-  int (*create)(Handle* handle, NativeStream stream);
-  int (*destroy)(Handle handle);
+struct MiopenFunctions {
+  int (*create)(MiopenHandle* handle, NativeStream stream);
+  int (*destroy)(MiopenHandle handle);
   int (*get_version)(size_t* major, size_t* minor, size_t* patch);
-  int (*tensor_create)(TensorDescriptor* descriptor);
-  int (*tensor_destroy)(TensorDescriptor descriptor);
-  int (*tensor_set)(TensorDescriptor descriptor, int type, int axes, const int* lengths, const int* strides);
-  int (*convolution_create)(ConvolutionDescriptor* descriptor);
-  int (*convolution_destroy)(ConvolutionDescriptor descriptor);
-  int (*convolution_set)(ConvolutionDescriptor descriptor, int axes, const int* padding, const int* stride,
+  int (*tensor_create)(MiopenTensorDescriptor* descriptor);
+  int (*tensor_destroy)(MiopenTensorDescriptor descriptor);
+  int (*tensor_set)(MiopenTensorDescriptor descriptor, int type, int axes, const int* lengths, const int* strides);
+  int (*convolution_create)(MiopenConvolutionDescriptor* descriptor);
+  int (*convolution_destroy)(MiopenConvolutionDescriptor descriptor);
+  int (*convolution_set)(MiopenConvolutionDescriptor descriptor, int axes, const int* padding, const int* stride,
                          const int* dilation, int mode);
-  int (*set_groups)(ConvolutionDescriptor descriptor, int groups);
-  int (*set_attribute)(ConvolutionDescriptor descriptor, int attribute, int value);  // from ROCm 5.4 on
+  int (*set_groups)(MiopenConvolutionDescriptor descriptor, int groups);
+  int (*set_attribute)(MiopenConvolutionDescriptor descriptor, int attribute, int value);  // from ROCm 5.4 on
   PassFunctions passes[3];
 };
 
-void find_functions(Library& library, Functions* functions) {
+void find_functions(Library& library, MiopenFunctions* functions) {
   library.find("miopenCreateWithStream", &functions->create)
       .find("miopenDestroy", &functions->destroy)
       .find("miopenGetVersion", &functions->get_version)
@@ -99,7 +99,7 @@ void find_functions(Library& library, Functions* functions) {
 }
 
 // miopenDataType_t.
-int data_type(uhal_dtype dtype) {
+int miopen_data_type(uhal_dtype dtype) {
   switch (dtype) {
     case UHAL_FLOAT16:
       return 0;
@@ -116,7 +116,7 @@ int data_type(uhal_dtype dtype) {
 
 class MiopenPlan final : public DnnPlan {
  public:
-  MiopenPlan(const Functions& functions, Handle handle) : miopen_(functions), handle_(handle) {}
+  MiopenPlan(const MiopenFunctions& functions, MiopenHandle handle) : miopen_(functions), handle_(handle) {}
   ~MiopenPlan() override;
 
   // Whether MIOpen takes the description.
@@ -135,15 +135,15 @@ class MiopenPlan final : public DnnPlan {
     return miopen_.passes[static_cast<size_t>(problem.pass)];
   }
 
-  const Functions& miopen_;
-  const Handle handle_;
-  TensorDescriptor operands_[kDnnOperands] = {};
-  ConvolutionDescriptor convolution_ = nullptr;
+  const MiopenFunctions& miopen_;
+  const MiopenHandle handle_;
+  MiopenTensorDescriptor operands_[kDnnOperands] = {};
+  MiopenConvolutionDescriptor convolution_ = nullptr;
 };
 
 MiopenPlan::~MiopenPlan() {
   if (convolution_ != nullptr) miopen_.convolution_destroy(convolution_);
-  for (TensorDescriptor descriptor : operands_) {
+  for (MiopenTensorDescriptor descriptor : operands_) {
     if (descriptor != nullptr) miopen_.tensor_destroy(descriptor);
   }
 }
@@ -151,31 +151,33 @@ MiopenPlan::~MiopenPlan() {
 bool MiopenPlan::describe(const DnnProblem& problem) {
   for (int i = 0; i < kDnnOperands; ++i) {
     const DnnTensor& tensor = problem.operands[i];
-    if (miopen_.tensor_create(&operands_[i]) != kOk ||
-        miopen_.tensor_set(operands_[i], data_type(problem.dtype), problem.axes(), tensor.lengths, tensor.strides) !=
-            kOk) {
+    if (miopen_.tensor_create(&operands_[i]) != kLibrarySuccess ||
+        miopen_.tensor_set(operands_[i], miopen_data_type(problem.dtype), problem.axes(), tensor.lengths,
+                           tensor.strides) != kLibrarySuccess) {
       return false;
     }
   }
-  if (miopen_.convolution_create(&convolution_) != kOk ||
+  if (miopen_.convolution_create(&convolution_) != kLibrarySuccess ||
       miopen_.convolution_set(convolution_, problem.spatial, problem.padding, problem.stride, problem.dilation,
-                              kCrossCorrelation) != kOk ||
-      miopen_.set_groups(convolution_, problem.groups) != kOk) {
+                              kMiopenCrossCorrelation) != kLibrarySuccess ||
+      miopen_.set_groups(convolution_, problem.groups) != kLibrarySuccess) {
     return false;
   }
-  return miopen_.set_attribute == nullptr || miopen_.set_attribute(convolution_, kDeterministicAttribute, 1) == kOk;
+  return miopen_.set_attribute == nullptr ||
+         miopen_.set_attribute(convolution_, kDeterministicAttribute, 1) == kLibrarySuccess;
 }
 
 std::vector<LibraryAlgorithm> MiopenPlan::ask(const DnnProblem& problem) const {
   const PassFunctions& pass = pass_of(problem);
-  const TensorDescriptor a = operands_[pass.a];
-  const TensorDescriptor b = operands_[pass.b];
-  const TensorDescriptor c = operands_[pass.c];
+  const MiopenTensorDescriptor a = operands_[pass.a];
+  const MiopenTensorDescriptor b = operands_[pass.b];
+  const MiopenTensorDescriptor c = operands_[pass.c];
   std::vector<LibraryAlgorithm> numbers;
   size_t count = 0;
-  if (pass.count(handle_, a, b, convolution_, c, &count) != kOk || count == 0) return numbers;
+  if (pass.count(handle_, a, b, convolution_, c, &count) != kLibrarySuccess || count == 0) return numbers;
   std::vector<Solution> solutions(count);
-  if (pass.solutions(handle_, a, b, convolution_, c, count, &count, solutions.data()) != kOk) return numbers;
+  if (pass.solutions(handle_, a, b, convolution_, c, count, &count, solutions.data()) != kLibrarySuccess)
+    return numbers;
   solutions.resize(std::min(count, solutions.size()));
   const auto limit = static_cast<size_t>(convolution_workspace_limit(problem.operand_bytes()));
   for (const Solution& solution : solutions) {  // the fastest first
@@ -188,27 +190,27 @@ std::vector<LibraryAlgorithm> MiopenPlan::ask(const DnnProblem& problem) const {
 
 bool MiopenPlan::take(const DnnProblem& problem, LibraryAlgorithm wanted) {
   const PassFunctions& pass = pass_of(problem);
-  const TensorDescriptor a = operands_[pass.a];
-  const TensorDescriptor b = operands_[pass.b];
-  const TensorDescriptor c = operands_[pass.c];
+  const MiopenTensorDescriptor a = operands_[pass.a];
+  const MiopenTensorDescriptor b = operands_[pass.b];
+  const MiopenTensorDescriptor c = operands_[pass.c];
   algorithm = wanted;
-  return pass.workspace(handle_, a, b, convolution_, c, wanted, &workspace_bytes) == kOk &&
+  return pass.workspace(handle_, a, b, convolution_, c, wanted, &workspace_bytes) == kLibrarySuccess &&
          workspace_bytes <= static_cast<size_t>(convolution_workspace_limit(problem.operand_bytes())) &&
-         pass.compile(handle_, a, b, convolution_, c, wanted) == kOk;
+         pass.compile(handle_, a, b, convolution_, c, wanted) == kLibrarySuccess;
 }
 
 bool MiopenPlan::run(const DnnProblem& problem, void* workspace) {
   const PassFunctions& pass = pass_of(problem);
   return pass.run(handle_, operands_[pass.a], problem.operands[pass.a].data, operands_[pass.b],
                   problem.operands[pass.b].data, convolution_, operands_[pass.c], problem.operands[pass.c].data,
-                  workspace, workspace_bytes, algorithm) == kOk;
+                  workspace, workspace_bytes, algorithm) == kLibrarySuccess;
 }
 
 // -- a stream and a device -------------------------------------------------------------------------------------
 
 class MiopenStream final : public DnnStream {
  public:
-  MiopenStream(const Functions& functions, NativeStream stream, std::string kept_for)
+  MiopenStream(const MiopenFunctions& functions, NativeStream stream, std::string kept_for)
       : DnnStream(std::move(kept_for)), miopen_(functions), stream_(stream) {}
   ~MiopenStream() override {
     drop_plans();
@@ -222,7 +224,7 @@ class MiopenStream final : public DnnStream {
 
  private:
   std::unique_ptr<MiopenPlan> describe(const DnnProblem& problem) {
-    if (handle_ == nullptr && miopen_.create(&handle_, stream_) != kOk) handle_ = nullptr;
+    if (handle_ == nullptr && miopen_.create(&handle_, stream_) != kLibrarySuccess) handle_ = nullptr;
     if (handle_ == nullptr) return nullptr;
     auto plan = std::make_unique<MiopenPlan>(miopen_, handle_);
     return plan->describe(problem) ? std::move(plan) : nullptr;
@@ -239,14 +241,14 @@ class MiopenStream final : public DnnStream {
     return nullptr;
   }
 
-  const Functions& miopen_;
+  const MiopenFunctions& miopen_;
   const NativeStream stream_;
-  Handle handle_ = nullptr;
+  MiopenHandle handle_ = nullptr;
 };
 
 class Miopen final : public Dnn {
  public:
-  Miopen(const Functions& functions, std::string name, const LibraryDevice& device)
+  Miopen(const MiopenFunctions& functions, std::string name, const LibraryDevice& device)
       : Dnn(std::move(name), device), functions_(functions) {}
 
   std::unique_ptr<DnnStream> open_stream(NativeStream stream) const override {
@@ -254,7 +256,7 @@ class Miopen final : public Dnn {
   }
 
  private:
-  const Functions functions_;
+  const MiopenFunctions functions_;
 };
 
 // MIOpen multiplies by rocBLAS, which ends the process on a card that it lacks.
@@ -277,13 +279,13 @@ bool can_multiply(const LibraryDevice& device, std::string* refusal) {
 std::unique_ptr<Dnn> open_miopen(const LibraryDevice& device, std::string* refusal) {
   Library library;
   if (!library.open(library_files(device.vendor, "MIOpen", {1}), refusal)) return nullptr;
-  Functions functions;
+  MiopenFunctions functions;
   find_functions(library, &functions);
   if (!library.complete(refusal) || !can_multiply(device, refusal)) return nullptr;
   size_t major = 0;
   size_t minor = 0;
   size_t patch = 0;
-  if (functions.get_version(&major, &minor, &patch) != kOk) major = minor = 0;
+  if (functions.get_version(&major, &minor, &patch) != kLibrarySuccess) major = minor = 0;
   return std::make_unique<Miopen>(functions, "MIOpen " + std::to_string(major) + "." + std::to_string(minor), device);
 }
 

@@ -9,7 +9,6 @@ namespace {
 
 using kernels::FftTask;
 
-constexpr int kOk = 0;
 constexpr int kForward = -1;
 constexpr int kInverse = 1;
 
@@ -38,25 +37,25 @@ bool is_aligned(const void* address, bool is_real, bool is_double) {
   return reinterpret_cast<uintptr_t>(address) % bytes == 0;
 }
 
-struct Row {
+struct FftRow {
   const char* name;  // of UNIHAL_GPU_LIBRARIES, and before its functions' names
   const char* title;
   Vendor vendor;
   std::vector<int> versions;
 };
 
-const Row kRows[] = {
+const FftRow kFftRows[] = {
     {"cufft", "cuFFT", Vendor::kCorex, {12, 11, 10}},
     {"hipfft", "hipFFT", Vendor::kHip, {0}},
 };
 
 // "11.4"; cuFFT counts by thousands from 11 on (11403) and before that likewise (10204), hipFFT by ten thousands.
-std::string version_text(const Row& row, int version) {
+std::string version_text(const FftRow& row, int version) {
   const int unit = row.vendor == Vendor::kHip ? 10000 : 1000;
   return std::to_string(version / unit) + "." + std::to_string(version % unit / 100);
 }
 
-std::unique_ptr<Fft> open_row(const Row& row, std::string* refusal) {
+std::unique_ptr<Fft> open_row(const FftRow& row, std::string* refusal) {
   Library library;
   if (!library.open(library_files(row.vendor, row.name, row.versions), refusal)) return nullptr;
   const std::string name = row.name;
@@ -76,7 +75,7 @@ std::unique_ptr<Fft> open_row(const Row& row, std::string* refusal) {
       .find(name + "ExecZ2D", &functions.double_complex_to_real);
   if (!library.complete(refusal)) return nullptr;
   int version = 0;
-  if (const int code = functions.get_version(&version); code != kOk) {
+  if (const int code = functions.get_version(&version); code != kLibrarySuccess) {
     *refusal = std::string(row.title) + " does not start: status " + std::to_string(code);
     return nullptr;
   }
@@ -118,17 +117,18 @@ FftStream::Key FftStream::key_of(const FftTask& task) {
 FftStream::Plan FftStream::make_plan(const FftTask& task) const {
   const FftFunctions& fft = library_.functions;
   Plan plan;
-  if (fft.create(&plan.handle) != kOk) return {};
+  if (fft.create(&plan.handle) != kLibrarySuccess) return {};
   long long lengths[3], from[3], to[3];
   for (int i = 0; i < task.rank; ++i) {
     lengths[i] = task.lengths[i];
     from[i] = task.from.embedding[i];
     to[i] = task.to.embedding[i];
   }
-  plan.is_made = fft.set_auto_allocation(plan.handle, 0) == kOk &&
-                 fft.make_plan(plan.handle, task.rank, lengths, from, task.from.stride, task.from.distance, to,
-                               task.to.stride, task.to.distance, kind_of(task), task.batch, &plan.bytes) == kOk &&
-                 fft.set_stream(plan.handle, stream_) == kOk;
+  plan.is_made =
+      fft.set_auto_allocation(plan.handle, 0) == kLibrarySuccess &&
+      fft.make_plan(plan.handle, task.rank, lengths, from, task.from.stride, task.from.distance, to, task.to.stride,
+                    task.to.distance, kind_of(task), task.batch, &plan.bytes) == kLibrarySuccess &&
+      fft.set_stream(plan.handle, stream_) == kLibrarySuccess;
   if (!plan.is_made) fft.destroy(plan.handle);
   return plan;
 }
@@ -153,8 +153,8 @@ uhal_status FftStream::run(const FftTask& task, void* workspace) {
   const FftFunctions& fft = library_.functions;
   const Plan& plan = find_plan(task);
   if (!plan.is_made) return UHAL_UNIMPLEMENTED;
-  if (plan.bytes > 0 && fft.set_work_area(plan.handle, workspace) != kOk) return UHAL_UNIMPLEMENTED;
-  int code = kOk;
+  if (plan.bytes > 0 && fft.set_work_area(plan.handle, workspace) != kLibrarySuccess) return UHAL_UNIMPLEMENTED;
+  int code = kLibrarySuccess;
   if (task.form == FftTask::kComplex) {
     const auto run = task.is_double ? fft.double_complex_to_complex : fft.complex_to_complex;
     code = run(plan.handle, task.source, task.target, task.is_inverse ? kInverse : kForward);
@@ -163,14 +163,14 @@ uhal_status FftStream::run(const FftTask& task, void* workspace) {
   } else {
     code = (task.is_double ? fft.double_complex_to_real : fft.complex_to_real)(plan.handle, task.source, task.target);
   }
-  if (code == kOk) return UHAL_OK;
+  if (code == kLibrarySuccess) return UHAL_OK;
   return kernels::fail(UHAL_INTERNAL,
                        "%s failed at %lld transforms with status %d; UNIHAL_GPU_LIBRARIES=none does without it",
                        library_.name(), static_cast<long long>(task.batch), code);
 }
 
 std::unique_ptr<Fft> open_fft(const LibraryDevice& device, LibraryNotes* notes) {
-  for (const Row& row : kRows) {
+  for (const FftRow& row : kFftRows) {
     if (row.vendor != device.vendor) continue;
     std::string refusal;
     std::unique_ptr<Fft> library;

@@ -1,9 +1,9 @@
 #include "csrc/backends/gpu/graph.h"
 
 #include "csrc/backends/gpu/device.h"
+#include "csrc/backends/gpu/guarded.h"
 #include "csrc/backends/gpu/status.h"
 #include "csrc/backends/gpu/stream.h"
-#include "csrc/kernels/guarded.h"
 
 namespace unihal::gpu {
 
@@ -18,11 +18,6 @@ uhal_status Graph::open(NativeGraph captured) {
 }
 
 namespace {
-
-template <class Function>
-uhal_status guarded(Function&& function) {
-  return kernels::guarded(vendor.backend, function);
-}
 
 uhal_status begin(uhal_backend_stream* stream) {
   return guarded([&] { return Stream::from(stream)->begin_capture(); });
@@ -50,7 +45,7 @@ uhal_status destroy(uhal_backend_graph* graph) {
   return UHAL_OK;
 }
 
-constexpr uhal_graph_capture kTable = {sizeof kTable, begin, end, cancel, launch, destroy};
+constexpr uhal_graph_capture kGraphCaptureTable = {sizeof kGraphCaptureTable, begin, end, cancel, launch, destroy};
 
 }  // namespace
 
@@ -58,7 +53,7 @@ const uhal_graph_capture* graph_capture_table() {
   const bool has_graphs = api.stream_begin_capture != nullptr && api.stream_end_capture != nullptr &&
                           api.graph_destroy != nullptr && api.graph_launch != nullptr &&
                           api.executable_destroy != nullptr && vendor.can_instantiate();
-  return has_graphs ? &kTable : nullptr;
+  return has_graphs ? &kGraphCaptureTable : nullptr;
 }
 
 }  // namespace unihal::gpu

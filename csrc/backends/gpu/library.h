@@ -15,6 +15,9 @@
 
 namespace unihal::gpu {
 
+// What functions of all of them return if they succeed.
+constexpr int kLibrarySuccess = 0;
+
 // What a library is asked to run on.
 struct LibraryDevice {
   Vendor vendor;

@@ -10,7 +10,7 @@ namespace {
 
 using Program = struct RuntimeProgram*;
 
-constexpr int kSuccess = 0;
+constexpr int kCompilerSuccess = 0;
 
 // The functions of the library, after their prefix: hiprtc or nvrtc. All return 0 for success but for the first.
 #define UHAL_RUNTIME_COMPILER_FUNCTIONS(M)                                                                \
@@ -24,7 +24,7 @@ constexpr int kSuccess = 0;
   M(int, GetProgramLog, (Program program, char* log))                                                     \
   M(int, DestroyProgram, (Program * program))
 
-struct Functions {
+struct CompilerFunctions {
 #define UHAL_DECLARE(result, function, parameters) result(*function) parameters;
   UHAL_RUNTIME_COMPILER_FUNCTIONS(UHAL_DECLARE)
 #undef UHAL_DECLARE
@@ -36,7 +36,7 @@ struct Functions {
 
 class RuntimeCompiler : public Compiler {
  public:
-  RuntimeCompiler(Vendor vendor, const Functions& functions, std::string name)
+  RuntimeCompiler(Vendor vendor, const CompilerFunctions& functions, std::string name)
       : vendor_(vendor), functions_(functions), name_(std::move(name)) {}
 
   const std::string& name() const override { return name_; }
@@ -46,20 +46,20 @@ class RuntimeCompiler : public Compiler {
     Program program = nullptr;
     const std::string file = name + (vendor_ == Vendor::kHip ? ".hip" : ".cu");
     int code = functions_.CreateProgram(&program, text.c_str(), file.c_str(), 0, nullptr, nullptr);
-    if (code != kSuccess) return refuse("takes no program", code, log);
+    if (code != kCompilerSuccess) return refuse("takes no program", code, log);
     const std::vector<std::string> options = options_of(architecture, kernels::forbids_contraction(text));
     std::vector<const char*> texts;
     for (const std::string& option : options) texts.push_back(option.c_str());
     code = functions_.CompileProgram(program, static_cast<int>(texts.size()), texts.data());
     *log = log_of(program);
-    if (code == kSuccess) {
+    if (code == kCompilerSuccess) {
       code = take_code(program, binary);
-      if (code != kSuccess) refuse("gives no code of what it compiled", code, log);
+      if (code != kCompilerSuccess) refuse("gives no code of what it compiled", code, log);
     } else if (log->empty()) {
       refuse("refuses the program", code, log);
     }
     functions_.DestroyProgram(&program);
-    return code == kSuccess;
+    return code == kCompilerSuccess;
   }
 
  private:
@@ -85,9 +85,9 @@ class RuntimeCompiler : public Compiler {
 
   std::string log_of(Program program) const {
     size_t bytes = 0;  // with the NUL
-    if (functions_.GetProgramLogSize(program, &bytes) != kSuccess || bytes <= 1) return "";
+    if (functions_.GetProgramLogSize(program, &bytes) != kCompilerSuccess || bytes <= 1) return "";
     std::string log(bytes, '\0');
-    if (functions_.GetProgramLog(program, log.data()) != kSuccess) return "";
+    if (functions_.GetProgramLog(program, log.data()) != kCompilerSuccess) return "";
     log.resize(log.find('\0') == std::string::npos ? bytes : log.find('\0'));
     return log;
   }
@@ -95,13 +95,13 @@ class RuntimeCompiler : public Compiler {
   int take_code(Program program, std::string* binary) const {
     size_t bytes = 0;
     int code = functions_.code_size(program, &bytes);
-    if (code != kSuccess) return code;
+    if (code != kCompilerSuccess) return code;
     binary->assign(bytes, '\0');
     return functions_.code(program, binary->data());
   }
 
   const Vendor vendor_;
-  const Functions functions_;
+  const CompilerFunctions functions_;
   const std::string name_;
 };
 
@@ -124,7 +124,7 @@ bool find(void* library, const std::string& symbol, Function* function) {
 }
 
 // The name of a function that the library lacks; empty if it has all.
-std::string find_functions(void* library, const Names& names, Functions* functions) {
+std::string find_functions(void* library, const Names& names, CompilerFunctions* functions) {
 #define UHAL_FIND(result, function, parameters)                                      \
   if (!find(library, std::string(names.prefix) + #function, &functions->function)) { \
     return std::string(names.prefix) + #function;                                    \
@@ -153,7 +153,7 @@ std::unique_ptr<Compiler> open_runtime_compiler(Vendor vendor, const std::vector
       reasons += said != nullptr ? said : file + " does not load";
       continue;
     }
-    Functions functions = {};
+    CompilerFunctions functions = {};
     const std::string lacking = find_functions(library, names, &functions);
     if (!lacking.empty()) {
       reasons += file + " has no function " + lacking;
@@ -161,7 +161,7 @@ std::unique_ptr<Compiler> open_runtime_compiler(Vendor vendor, const std::vector
     }
     int major = 0, minor = 0;
     const int code = functions.Version(&major, &minor);
-    if (code != kSuccess) {
+    if (code != kCompilerSuccess) {
       const char* error = functions.GetErrorString(code);
       reasons += file + " does not tell its version: " + (error != nullptr ? error : "unknown error");
       continue;

@@ -18,7 +18,7 @@ namespace {
 // Work-groups along the second and the third axis that every device takes.
 constexpr int64_t kMostGroups = 65535;
 
-long long number(int64_t value) { return value; }
+long long signed_number(int64_t value) { return value; }
 
 }  // namespace
 
@@ -118,8 +118,9 @@ __attribute__((hot)) uhal_status Stream::run_known(kernels::KnownKernel& known, 
         UHAL_UNIMPLEMENTED,
         "%s runs a kernel with at most %d, %lld and %lld work-groups along its axes, and %s needs %lld, "
         "%lld and %lld",
-        device_.name.c_str(), INT32_MAX, number(kMostGroups), number(kMostGroups), known.spec().describe().c_str(),
-        number(groups), number(grid.groups[1]), number(grid.groups[2]));
+        device_.name.c_str(), INT32_MAX, signed_number(kMostGroups), signed_number(kMostGroups),
+        known.spec().describe().c_str(), signed_number(groups), signed_number(grid.groups[1]),
+        signed_number(grid.groups[2]));
   }
   void* parameters[kernels::Arguments::kMaxItems];
   for (int i = 0; i < arguments.count(); ++i) parameters[i] = const_cast<void*>(arguments.data(i));

@@ -18,8 +18,6 @@ constexpr size_t kAlignment = 256;
 // Enough for the memory of a host full of devices several times over, so that freed addresses stay unused for long.
 constexpr size_t kReservation = size_t{16} << 40;
 
-unsigned long long number(uint64_t value) { return value; }
-
 }  // namespace
 
 Memory::~Memory() {

@@ -1,6 +1,8 @@
 // OpenCL's status codes, as names and as statuses of the ABI.
 #pragma once
 
+#include <cstdint>
+
 #include "csrc/backends/opencl/api.h"
 #include "unihal/status.h"
 
@@ -18,5 +20,8 @@ uhal_status fail_native(cl_int code, const char* format, ...) __attribute__((col
 // Reports that work failed while the device ran it, as a wait or a query found out: which the driver tells by the same
 // codes as other failures, but with another meaning.
 uhal_status fail_work(cl_int code, const std::string& device);
+
+// A number as %llu takes it.
+inline unsigned long long number(uint64_t value) { return value; }
 
 }  // namespace unihal::opencl

@@ -25,8 +25,6 @@ constexpr int kCommandsPerFlush = 16;
 // fills a part. What reaches farther is filled by a kernel.
 constexpr size_t kFarthestDriverFill = size_t{1} << 30;
 
-unsigned long long number(uint64_t value) { return value; }
-
 }  // namespace
 
 Stream::Stream(Device& device, uhal_stream* owner)

@@ -1,5 +1,7 @@
 #include "csrc/core/base/environment.h"
 
+#include <unistd.h>  // environ
+
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -7,8 +9,6 @@
 #include <cstring>
 
 #include "csrc/core/base/error.h"
-
-extern char** environ;
 
 namespace unihal::core {
 namespace {

@@ -5,10 +5,9 @@
 #include <cstring>
 
 namespace unihal::core {
-namespace {
 
 // Fixed buffers: a failure allocates nothing, and a thread that ends has nothing to destroy.
-struct Record {
+struct ErrorRecord {
   uhal_error error;
   char native_name[96];
   char message[8192];
@@ -18,20 +17,22 @@ struct Record {
 };
 
 // Written in turn: the one before the latest failure stays, for who makes up for that failure.
-struct Records {
-  Record two[2];
+struct ErrorRecords {
+  ErrorRecord two[2];
   int latest;
   uint64_t serial;
 };
 
-thread_local Records records;
+namespace {
 
-Record& latest() { return records.two[records.latest]; }
+thread_local ErrorRecords records;
+
+ErrorRecord& latest() { return records.two[records.latest]; }
 
 void store(char* buffer, size_t capacity, const char* text) { snprintf(buffer, capacity, "%s", text ? text : ""); }
 
 void link_buffers() {
-  Record& record = latest();
+  ErrorRecord& record = latest();
   record.error.struct_size = sizeof(uhal_error);
   record.error.native_name = record.native_name;
   record.error.message = record.message;
@@ -42,7 +43,7 @@ void link_buffers() {
 
 void clear(const char* file, int line, uhal_status status) {
   link_buffers();
-  Record& record = latest();
+  ErrorRecord& record = latest();
   record.error.status = status;
   record.error.native_code = 0;
   record.error.line = line;
@@ -72,14 +73,14 @@ uhal_status report_error(const char* file, int line, uhal_status status, const c
 
 void report_native_error(uhal_status status, int32_t native_code, const char* native_name, const char* message) {
   start_record("", 0, status);
-  Record& record = latest();
+  ErrorRecord& record = latest();
   record.error.native_code = native_code;
   store(record.native_name, sizeof record.native_name, native_name);
   store(record.message, sizeof record.message, message);
 }
 
 void append_error(const char* format, ...) {
-  Record& record = latest();
+  ErrorRecord& record = latest();
   size_t used = strlen(record.message);
   va_list arguments;
   va_start(arguments, format);
@@ -92,7 +93,7 @@ void set_error_op(const char* description) { store(latest().op, sizeof latest().
 void set_error_device(const char* label) { store(latest().device, sizeof latest().device, label); }
 
 void set_error_native(int32_t code, const char* name) {
-  Record& record = latest();
+  ErrorRecord& record = latest();
   record.error.native_code = code;
   store(record.native_name, sizeof record.native_name, name);
 }
@@ -109,7 +110,7 @@ void forget_errors_since(uint64_t serial) {
 }
 
 struct ErrorRecordKeeper::Saved {
-  Records records;
+  ErrorRecords records;
 };
 
 ErrorRecordKeeper::ErrorRecordKeeper() : saved_(new Saved{records}) {}

@@ -15,7 +15,7 @@ namespace unihal::core {
 namespace {
 
 constexpr int kMostFrames = 64;      // looked at
-constexpr int kMostLines = 2;        // shown
+constexpr int kMostCallers = 2;      // shown
 constexpr size_t kMostSymbol = 120;  // characters; template arguments can be very long
 
 const char* base_name(const char* path) {
@@ -82,7 +82,7 @@ std::string native_call_site() {
   std::string site;
   int lines = 0;
   bool in_core = false;  // before the core's own frames comes whatever stands in for backtrace(), such as a sanitizer
-  for (int i = 0; i < count && lines < kMostLines; ++i) {
+  for (int i = 0; i < count && lines < kMostCallers; ++i) {
     // A return address may lie just behind the function that called.
     const std::string line = descriptions->of(static_cast<const char*>(frames[i]) - 1);
     in_core = in_core || line.empty();

@@ -25,7 +25,7 @@
 namespace unihal::core {
 namespace {
 
-constexpr size_t kMostLines = 3;
+constexpr size_t kMostPythonLines = 3;
 constexpr size_t kMostDumpBytes = size_t{16} << 10;
 
 // CPython's functions, as far as they were found. Objects are passed as void*.
@@ -360,7 +360,7 @@ std::string python_call_site() {
   std::string site;
   size_t count = 0;
   size_t last = first;
-  for (size_t i = first; i < lines.size() && count < kMostLines; ++i) {
+  for (size_t i = first; i < lines.size() && count < kMostPythonLines; ++i) {
     if (i != first && any_of_user && !is_users(lines[i])) continue;
     append(&site, lines[i], i > last + 1);
     last = i;

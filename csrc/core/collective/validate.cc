@@ -23,20 +23,21 @@ struct CollectiveRow {
   Peer peer;
 };
 
-constexpr CollectiveRow kRows[] = {
+constexpr CollectiveRow kCollectiveRows[] = {
 #define UHAL_COLLECTIVE_KIND(KIND, name, source, destination, reduction, peer) \
   {#name, Blocks::source, Blocks::destination, Reduction::reduction, Peer::peer},
 #include "csrc/tables/collectives.def"
 };
-static_assert(sizeof kRows / sizeof *kRows == UHAL_COLLECTIVE_KIND_LIMIT - 1);
-#define UHAL_COLLECTIVE_KIND(KIND, text, ...) \
-  static_assert(std::string_view(kRows[UHAL_##KIND - 1].name) == #text, "rows are in the order of their numbers");
+static_assert(sizeof kCollectiveRows / sizeof *kCollectiveRows == UHAL_COLLECTIVE_KIND_LIMIT - 1);
+#define UHAL_COLLECTIVE_KIND(KIND, text, ...)                                     \
+  static_assert(std::string_view(kCollectiveRows[UHAL_##KIND - 1].name) == #text, \
+                "rows are in the order of their numbers");
 #include "csrc/tables/collectives.def"
 
 constexpr const char* kReductionNames[UHAL_REDUCTION_LIMIT] = {"sum", "product", "minimum", "maximum", "average"};
 
 const CollectiveRow* find_row(uhal_collective_kind kind) {
-  return kind >= 1 && kind < UHAL_COLLECTIVE_KIND_LIMIT ? &kRows[kind - 1] : nullptr;
+  return kind >= 1 && kind < UHAL_COLLECTIVE_KIND_LIMIT ? &kCollectiveRows[kind - 1] : nullptr;
 }
 
 // One side of a collective as it is checked.

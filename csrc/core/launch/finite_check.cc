@@ -4,6 +4,7 @@
 #include <cstring>
 #include <memory>
 
+#include "csrc/core/memory/host_memory.h"
 #include "csrc/core/op/description.h"
 #include "csrc/core/op/shape_rules.h"
 #include "csrc/core/stream/wait.h"
@@ -25,10 +26,6 @@ uint64_t exponent_mask(uhal_dtype dtype) {
   }
   return 0;
 }
-
-struct FreeHostMemory {
-  void operator()(char* memory) const { free(memory); }
-};
 
 // Walks the elements in row-major order. `first` is element (0, ..., 0); index gets the place of a bad one.
 bool find_not_finite(const uhal_tensor& t, const char* first, int64_t* index) {

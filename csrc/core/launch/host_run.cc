@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -18,6 +17,7 @@
 #include "csrc/core/handle/waiting.h"
 #include "csrc/core/launch/fallback.h"
 #include "csrc/core/launch/host_kernels.h"
+#include "csrc/core/memory/host_memory.h"
 #include "csrc/core/op/description.h"
 #include "csrc/core/op/shape_rules.h"
 #include "csrc/core/profile/profiler.h"
@@ -63,10 +63,6 @@ StagingBudget& budget() {
   static StagingBudget* const instance = new StagingBudget;
   return *instance;
 }
-
-struct FreeHostMemory {
-  void operator()(char* memory) const { free(memory); }
-};
 
 // A stretch of device memory and its copy. Operands that overlap share one, so that their copies overlap alike.
 struct Staging {

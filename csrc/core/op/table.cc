@@ -73,7 +73,7 @@ constexpr uint32_t input_number(int i) { return 1u << i; }                      
 constexpr uint32_t same_number(int i) { return input_number(kOwnPlaceShift + i); }  // output i, of input i
 constexpr uint32_t kAnyInput = (1u << kMaxOperands) - 1;
 
-const RowText kRows[] = {
+const RowText kRowTexts[] = {
 #define UHAL_OP_KIND(number, KIND, name, family, inputs, outputs, attributes, in_place, flops) \
   {UHAL_OP_##KIND, #name, inputs, outputs, attributes, in_place, check_##name, flops},
 #include "csrc/tables/op_kinds.def"
@@ -94,6 +94,10 @@ const RowText kRows[] = {
 #define UHAL_OP_KIND(number, KIND, name, family, inputs, outputs, attributes, ...) \
   static_assert((attributes) <= kLongestAttributes, "there is no room for the attributes where they are kept");
 #include "csrc/tables/op_kinds.def"
+#undef NO_ATTRIBUTES
+#undef OPTIONAL
+#undef REQUIRED
+#undef GROWN
 
 // Splits "x w bias?" into names; they live as long as the process.
 OperandList parse_operands(const std::string& text) {
@@ -116,7 +120,7 @@ OperandList parse_operands(const std::string& text) {
 
 const OpRow* parse_op_rows() {
   auto* const rows = new OpRow[UHAL_OP_KIND_LIMIT]();
-  for (const RowText& text : kRows) {
+  for (const RowText& text : kRowTexts) {
     OpRow& row = rows[text.kind];
     row.name = text.name;
     row.kind = text.kind;

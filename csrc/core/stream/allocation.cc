@@ -62,7 +62,7 @@ uhal_status allocate(Allocator* allocator, uhal_memory_kind kind, Stream* stream
   return allocator->allocate(stream, bytes, wait, pointer);
 }
 
-bool free(Allocator* allocator, uhal_memory_kind kind, Stream* stream, void* pointer) {
+bool free_block(Allocator* allocator, uhal_memory_kind kind, Stream* stream, void* pointer) {
   if (stream != nullptr && stream->is_capturing()) {
     std::lock_guard<SubmissionLock> lock(stream->submission);
     if (Capture* capture = stream->capture.load()) return allocator->free(stream, pointer, &capture->blocks[kind]);
@@ -115,7 +115,7 @@ uhal_status uhal_free(uhal_device* device, uhal_stream* handle, void* pointer) {
     if (device->allocation_log != nullptr) device->allocation_log->note_free(pointer, call_site());
     for (uhal_memory_kind kind = 0; kind < UHAL_MEMORY_KIND_COUNT; ++kind) {
       Allocator* const allocator = &device->allocator(kind);
-      if (!free(allocator, kind, stream.get(), pointer)) continue;
+      if (!free_block(allocator, kind, stream.get(), pointer)) continue;
       allocator->return_passed();
       return UHAL_OK;
     }

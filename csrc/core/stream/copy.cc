@@ -7,6 +7,7 @@
 #include "csrc/core/check/race_checker.h"
 #include "csrc/core/handle/stream.h"
 #include "csrc/core/handle/waiting.h"
+#include "csrc/core/memory/host_memory.h"
 #include "csrc/core/memory/live_range.h"
 #include "csrc/core/profile/profiler.h"
 #include "csrc/core/stream/capture.h"
@@ -87,10 +88,6 @@ uhal_status submit_peer_copy(const uhal_peer_copy& table, Stream* stream, uhal_d
                    destination, source_device.backend_device, source, bytes);
   return with_device(device, status);
 }
-
-struct FreeHostMemory {
-  void operator()(void* memory) const { free(memory); }
-};
 
 // Device to device of different devices, through host memory.
 uhal_status copy_through_host(uhal_device* destination_device, void* destination, uhal_device* source_device,

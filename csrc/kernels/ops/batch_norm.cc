@@ -10,7 +10,7 @@ namespace unihal::kernels {
 namespace {
 
 // Work-items that join the pieces of a channel.
-constexpr int64_t kMostFinishers = 32;
+constexpr int64_t kMostChannelFinishers = 32;
 
 // The stride of a vector over the channels, or of the channels of an image.
 int64_t channel_stride(const uhal_tensor* view) {
@@ -52,7 +52,7 @@ class BatchNorm {
     Teams teams = plan_.teams;  // for their group
     teams.adjacent = false;
     teams.lanes =
-        static_cast<int32_t>(std::min({power_of_two_from(plan_.pieces), kMostFinishers, int64_t{teams.group}}));
+        static_cast<int32_t>(std::min({power_of_two_from(plan_.pieces), kMostChannelFinishers, int64_t{teams.group}}));
     return teams;
   }
   Grid grid_of_pieces() const { return plan_.grid(channels_); }
@@ -161,7 +161,7 @@ uhal_status take_statistics(const BatchNorm& norm, const uhal_op& op, const uhal
   return norm.run("finish_batch_moments", last, teams.grid(norm.channels()));
 }
 
-uhal_status forward(Queue& queue, const uhal_op& op) {
+uhal_status normalize_channels(Queue& queue, const uhal_op& op) {
   const uhal_tensor* images[] = {op.inputs[0], op.outputs[0]};
   const BatchNorm norm(queue, op, images, 2);
   if (norm.channels() == 0) return UHAL_OK;
@@ -190,7 +190,7 @@ uhal_status forward(Queue& queue, const uhal_op& op) {
   return norm.run("batch_normalize", arguments, norm.grid_of_pieces());
 }
 
-uhal_status backward(Queue& queue, const uhal_op& op) {
+uhal_status channel_gradients(Queue& queue, const uhal_op& op) {
   const uhal_tensor *x = op.inputs[0], *dy = op.inputs[1], *dx = op.outputs[0];
   const uhal_tensor *dscale = output_of(op, 1), *dbias = output_of(op, 2);
   const uhal_tensor* images[] = {x, dy, dx};
@@ -221,7 +221,7 @@ uhal_status backward(Queue& queue, const uhal_op& op) {
 const char* refuse_batch_norm(const DeviceTraits&, const uhal_op& op) { return refuse_norm_operands(op); }
 
 uhal_status run_batch_norm(Queue& queue, const uhal_op& op) {
-  return op.kind == UHAL_OP_BATCH_NORM ? forward(queue, op) : backward(queue, op);
+  return op.kind == UHAL_OP_BATCH_NORM ? normalize_channels(queue, op) : channel_gradients(queue, op);
 }
 
 }  // namespace unihal::kernels

@@ -5,15 +5,10 @@
 
 #include "csrc/kernels/ops.h"
 #include "csrc/kernels/reduction.h"
+#include "csrc/kernels/views.h"
 
 namespace unihal::kernels {
 namespace {
-
-int64_t element_count(const uhal_tensor& view) {
-  int64_t count = 1;
-  for (int i = 0; i < view.rank; ++i) count *= view.shape[i];
-  return count;
-}
 
 // The operand of a view of images or filters; its second axis has `channels` per group, its first `rows` if groups are
 // side by side along that one.

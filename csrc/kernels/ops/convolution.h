@@ -12,6 +12,9 @@ namespace unihal::kernels {
 
 inline constexpr int kSpatial = UHAL_MAX_SPATIAL;
 
+// Multiplications that a GPU does while it moves a byte: 8 (H100) to 12 (RX 580).
+inline constexpr double kProductsPerByte = 8;
+
 // Which of the three ops.
 enum class Pass : uint8_t { kForward, kBackwardData, kBackwardFilter };
 Pass pass_of(const uhal_op& op);
@@ -80,6 +83,7 @@ inline constexpr int64_t kMostPhases = 64;
 int64_t phase_count(const Convolution& transposed);
 
 // The phase with these remainders.
+inline constexpr int64_t kNoRemainders[kSpatial] = {};
 Convolution phase_of(const Convolution& transposed, const int64_t remainders[kSpatial]);
 
 template <class Body>

@@ -7,8 +7,6 @@
 namespace unihal::kernels {
 namespace {
 
-constexpr int64_t kNoRemainders[kSpatial] = {};
-
 // -- as suits a convolution ------------------------------------------------------------------------------------
 
 // A forward convolution, or a phase of the gradient of the input.

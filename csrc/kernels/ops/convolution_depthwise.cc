@@ -12,7 +12,7 @@
 namespace unihal::kernels {
 namespace {
 
-constexpr int kY = kSpatial - 2, kX = kSpatial - 1;  // the axes that there are
+constexpr int kVertical = kSpatial - 2, kHorizontal = kSpatial - 1;  // the axes that there are
 
 // A kernel is compiled for its window and its stride, and keeps them in registers.
 constexpr int64_t kLongestWindow = 7;
@@ -42,7 +42,7 @@ constexpr int64_t kPartsOfItem = 8;
 constexpr int64_t kStrip = 32;
 
 // Channels that a work-item has at most, where they are last; of a gradient of the filter.
-constexpr int64_t kWidestUnit = 8;
+constexpr int64_t kWidestChannelUnit = 8;
 constexpr int64_t kSumsUnit = 4;
 
 // Units of channels of a work-group: neighbours, so that what they read is some lines of memory.
@@ -60,7 +60,7 @@ constexpr int64_t ceiling(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t floor_of(int64_t a, int64_t b) { return a >= 0 ? a / b : -ceiling(-a, b); }
 
 bool is_planes(const ConvolutionOperand& image, const int64_t* lengths) {
-  return lengths[kX] == 1 || image.strides[2 + kX] == 1;
+  return lengths[kHorizontal] == 1 || image.strides[2 + kHorizontal] == 1;
 }
 
 // What a kernel reads at once: so many elements, at most, that are 16 bytes.
@@ -73,11 +73,11 @@ int64_t unit_of(const Convolution& c, const ConvolutionOperand& image, const int
     const int64_t bytes = unit * dtype_size(image.dtype);
     bool is_aligned = reinterpret_cast<uintptr_t>(image.data) % static_cast<uintptr_t>(bytes) == 0;
     is_aligned &= c.images == 1 || image.strides[0] % unit == 0;
-    for (int axis : {kY, kX}) {
+    for (int axis : {kVertical, kHorizontal}) {
       if (dense != 2 + axis) is_aligned &= lengths[axis] == 1 || image.strides[2 + axis] % unit == 0;
     }
     if (dense != 1) is_aligned &= c.groups == 1 || image.group_stride % unit == 0;
-    return is_aligned && (dense == 1 ? c.groups : lengths[kX]) % unit == 0;
+    return is_aligned && (dense == 1 ? c.groups : lengths[kHorizontal]) % unit == 0;
   };
   for (int64_t unit = widest_unit(image.dtype); unit > 1; unit /= 2) {
     if (unit >= 4 && fits(unit)) return unit;
@@ -86,14 +86,14 @@ int64_t unit_of(const Convolution& c, const ConvolutionOperand& image, const int
 }
 
 // One axis of a tile, in the words of prelude/depthwise_tile.h.
-struct Axis {
+struct TileAxis {
   int64_t window, stride;
   int64_t rest = 0;   // REST
   int64_t count = 1;  // pixels of the result: ROWS or COLUMNS
   int64_t first = 0;  // the first pixel of the source that the first tile meets
   bool transposed;
 
-  Axis(const Convolution& c, int axis, bool is_transposed)
+  TileAxis(const Convolution& c, int axis, bool is_transposed)
       : window(c.window[axis]), stride(c.stride[axis]), first(c.first[axis]), transposed(is_transposed) {
     if (!transposed) return;
     rest = -first - floor_of(-first, stride) * stride;
@@ -108,9 +108,9 @@ struct Axis {
   bool is_whole() const { return !transposed || count % stride == 0; }
 };
 
-struct Tile {
-  Axis y, x;
-  Tile(const Convolution& c, bool transposed) : y(c, kY, transposed), x(c, kX, transposed) {}
+struct DepthwiseTile {
+  TileAxis y, x;
+  DepthwiseTile(const Convolution& c, bool transposed) : y(c, kVertical, transposed), x(c, kHorizontal, transposed) {}
 
   void define_columns(KernelSpec& spec) const {
     spec.define("TRANSPOSED", x.transposed).define("WINDOW_X", x.window).define("STRIDE_X", x.stride);
@@ -125,24 +125,25 @@ int64_t most_numbers(const Convolution& c) { return c.compute == Compute::kFloat
 
 // The tile of planes whose lines are written, or as a gradient read, in units of `unit`: of so many pixels, or `narrow`
 // ones.
-Tile tile_of_planes(const Convolution& c, bool transposed, int64_t unit, const int64_t* lengths, int64_t narrow) {
-  Tile tile(c, transposed);
+DepthwiseTile tile_of_planes(const Convolution& c, bool transposed, int64_t unit, const int64_t* lengths,
+                             int64_t narrow) {
+  DepthwiseTile tile(c, transposed);
   const int64_t least = unit > 1 ? unit : narrow;
-  tile.x.count = std::min(least, power_of_two_from(lengths[kX]));
+  tile.x.count = std::min(least, power_of_two_from(lengths[kHorizontal]));
   if (transposed) tile.x.count *= tile.x.stride;
   for (int64_t rows : {4, 2, 1}) {
     if (transposed && rows > 2) continue;
     tile.y.count = rows;
     const int64_t numbers = tile.y.extent() * tile.x.extent() + rows * tile.x.count + tile.y.window * tile.x.window;
-    if (rows == 1 || (numbers <= most_numbers(c) && rows / 2 < lengths[kY])) break;
+    if (rows == 1 || (numbers <= most_numbers(c) && rows / 2 < lengths[kVertical])) break;
   }
   if (!tile.y.is_whole()) tile.y.count = tile.y.stride;
   return tile;
 }
 
 // Units of the source's lines that begin where the tiles have units, and how far a tile begins before one.
-int64_t source_unit(const Convolution& c, const Tile& tile, int64_t* lead) {
-  int64_t unit = unit_of(c, c.source, c.input, 2 + kX);
+int64_t source_unit(const Convolution& c, const DepthwiseTile& tile, int64_t* lead) {
+  int64_t unit = unit_of(c, c.source, c.input, 2 + kHorizontal);
   while (unit > 1 && (tile.x.step() % unit != 0 || tile.x.extent() < unit)) unit = unit == 8 ? 4 : 1;
   *lead = ((-tile.x.first) % unit + unit) % unit;
   return unit;
@@ -150,8 +151,8 @@ int64_t source_unit(const Convolution& c, const Tile& tile, int64_t* lead) {
 
 // The tile of pixels whose channels are last, of which a work-item has a unit of at most `most`: four, where its
 // numbers are too many of more.
-Tile tile_of_channels(const Convolution& c, bool transposed, int64_t most, int64_t* unit) {
-  Tile tile(c, transposed);
+DepthwiseTile tile_of_channels(const Convolution& c, bool transposed, int64_t most, int64_t* unit) {
+  DepthwiseTile tile(c, transposed);
   *unit = std::min({most, unit_of(c, c.source, c.input, 1), unit_of(c, c.result, c.output, 1)});
   for (int64_t columns : {4, 2, 1}) {
     tile.x.count = columns * (transposed ? tile.x.stride : 1);
@@ -183,13 +184,13 @@ struct Slots {
   int64_t y = 1, x = 1;
   int64_t blocks_y = 0, blocks_x = 0;
 
-  Slots(const Convolution& c, const Tile& tile, int64_t slots) {
+  Slots(const Convolution& c, const DepthwiseTile& tile, int64_t slots) {
     int64_t least = INT64_MAX;
-    const int64_t tiles_x = ceiling(c.output[kX], tile.x.count);
+    const int64_t tiles_x = ceiling(c.output[kHorizontal], tile.x.count);
     for (int64_t along = 1; along <= slots; along *= 2) {
-      const int64_t lines = std::min(slots / along, c.output[kY]);
-      const int64_t down = ceiling(c.output[kY], lines), across = ceiling(tiles_x, along);
-      Axis height = tile.y, width = tile.x;
+      const int64_t lines = std::min(slots / along, c.output[kVertical]);
+      const int64_t down = ceiling(c.output[kVertical], lines), across = ceiling(tiles_x, along);
+      TileAxis height = tile.y, width = tile.x;
       height.count = lines;
       width.count *= along;
       const int64_t cost = down * across * (height.extent() * width.extent() + slots * tile.x.count);
@@ -205,26 +206,29 @@ struct Slots {
 };
 
 void add_image(Members& members, const ConvolutionOperand& image) {
-  members.add(image.strides[0]).add(image.group_stride).add(image.strides[2 + kY]).add(image.strides[2 + kX]);
+  members.add(image.strides[0])
+      .add(image.group_stride)
+      .add(image.strides[2 + kVertical])
+      .add(image.strides[2 + kHorizontal]);
 }
 
 uhal_status convolve_channels(Queue& queue, const Convolution& c, bool transposed) {
   const bool wide = needs_wide_index(c);
   const int32_t group = team_group_size(queue.traits());
   int64_t unit;
-  const Tile tile = tile_of_channels(c, transposed, kWidestUnit, &unit);
+  const DepthwiseTile tile = tile_of_channels(c, transposed, kWidestChannelUnit, &unit);
   const int64_t weights = kWeightBytes / compute_bytes(c.compute);
   const Block block(c.groups / unit, std::min(kMostLanes, weights / (c.taps() * unit)), 1, group);
   const Slots slots(c, tile, block.slots);
 
   Members members;
-  members.add(0).add(c.groups).add(c.input + kY, 2).add(c.output + kY, 2);
+  members.add(0).add(c.groups).add(c.input + kVertical, 2).add(c.output + kVertical, 2);
   members.add(tile.y.first).add(tile.x.first).add(slots.blocks_y).add(slots.blocks_x);
   add_image(members, c.source);
   add_image(members, c.result);
-  members.add(c.filter.group_stride).add(c.filter.strides + 2 + kY, 2).add(c.bias.strides[0]);
-  members.add(-c.first[kY]).add(block.lanes).add(slots.y).add(slots.x);
-  members.add(std::abs(c.filter.group_stride) < std::abs(c.filter.strides[2 + kX]));
+  members.add(c.filter.group_stride).add(c.filter.strides + 2 + kVertical, 2).add(c.bias.strides[0]);
+  members.add(-c.first[kVertical]).add(block.lanes).add(slots.y).add(slots.x);
+  members.add(std::abs(c.filter.group_stride) < std::abs(c.filter.strides[2 + kHorizontal]));
 
   KernelSpec spec(sources::depthwise, "depthwise_channels");
   spec.compute(c.compute).define("UHAL_WIDE_INDEX", wide).define("CHANNELS_LAST", 1).define("UHAL_GROUP", group);
@@ -246,19 +250,20 @@ uhal_status convolve_channels(Queue& queue, const Convolution& c, bool transpose
 
 uhal_status convolve_planes(Queue& queue, const Convolution& c, bool transposed) {
   const bool wide = needs_wide_index(c);
-  const int64_t unit = unit_of(c, c.result, c.output, 2 + kX);
-  const Tile tile = tile_of_planes(c, transposed, unit, c.output, kNarrowTile);
+  const int64_t unit = unit_of(c, c.result, c.output, 2 + kHorizontal);
+  const DepthwiseTile tile = tile_of_planes(c, transposed, unit, c.output, kNarrowTile);
   int64_t lead;
   const int64_t read = source_unit(c, tile, &lead);
-  const int64_t tiles_y = ceiling(c.output[kY], tile.y.count), tiles_x = ceiling(c.output[kX], tile.x.count);
+  const int64_t tiles_y = ceiling(c.output[kVertical], tile.y.count),
+                tiles_x = ceiling(c.output[kHorizontal], tile.x.count);
   const int64_t count = c.images * c.groups * tiles_y * tiles_x;
 
   Members members;
-  members.add(count).add(c.groups).add(c.input + kY, 2).add(c.output + kY, 2);
+  members.add(count).add(c.groups).add(c.input + kVertical, 2).add(c.output + kVertical, 2);
   members.add(tile.y.first).add(tile.x.first).add(tiles_y).add(tiles_x);
   add_image(members, c.source);
   add_image(members, c.result);
-  members.add(c.filter.group_stride).add(c.filter.strides + 2 + kY, 2).add(c.bias.strides[0]);
+  members.add(c.filter.group_stride).add(c.filter.strides + 2 + kVertical, 2).add(c.bias.strides[0]);
   for (int i = 0; i < 5; ++i) members.add(0);  // for channels that are last
 
   KernelSpec spec(sources::depthwise, "depthwise_planes");
@@ -296,9 +301,9 @@ class Sums {
   // result_part to parts of the struct in depthwise_filter.cl.
   void add(Members& members) const {
     if (parts_ == 1) {
-      members.add(0).add(c_.filter.group_stride).add(c_.filter.strides + 2 + kY, 2);
+      members.add(0).add(c_.filter.group_stride).add(c_.filter.strides + 2 + kVertical, 2);
     } else {
-      members.add(c_.groups * c_.taps()).add(1).add(c_.groups * c_.window[kX]).add(c_.groups);
+      members.add(c_.groups * c_.taps()).add(1).add(c_.groups * c_.window[kHorizontal]).add(c_.groups);
     }
     members.add(parts_);
   }
@@ -311,8 +316,8 @@ class Sums {
         std::min<int64_t>(std::max(1, teams.group / 8), power_of_two_from(ceiling(parts_, kPartsOfItem))));
     teams.adjacent = false;
     Members members;
-    members.add(parts_).add(c_.groups).add(c_.window + kY, 2);
-    members.add(c_.filter.group_stride).add(c_.filter.strides + 2 + kY, 2);
+    members.add(parts_).add(c_.groups).add(c_.window + kVertical, 2);
+    members.add(c_.filter.group_stride).add(c_.filter.strides + 2 + kVertical, 2);
     KernelSpec spec(sources::depthwise_join, "depthwise_join");
     spec.compute(c_.compute).define("UHAL_WIDE_INDEX", wide).dtype("RESULT", c_.filter.dtype);
     teams.define(spec);
@@ -330,9 +335,9 @@ class Sums {
   void* data_ = nullptr;
 };
 
-void add_problem(Members& members, const Convolution& c, const Tile& tile, int64_t count, int64_t tiles_y,
+void add_problem(Members& members, const Convolution& c, const DepthwiseTile& tile, int64_t count, int64_t tiles_y,
                  int64_t tiles_x, const Sums& sums) {
-  members.add(count).add(c.groups).add(c.input + kY, 2).add(c.output + kY, 2);
+  members.add(count).add(c.groups).add(c.input + kVertical, 2).add(c.output + kVertical, 2);
   members.add(tile.y.first).add(tile.x.first).add(tiles_y).add(tiles_x);
   add_image(members, c.source);
   add_image(members, c.result);
@@ -350,11 +355,11 @@ uhal_status filter_gradient_of_channels(Queue& queue, const Convolution& c) {
   const bool wide = needs_wide_index(c);
   const int32_t group = team_group_size(queue.traits());
   int64_t unit;
-  const Tile tile = tile_of_channels(c, false, kSumsUnit, &unit);
-  const Block block(c.groups / unit, kMostLanes, c.window[kY], group);
-  const int64_t strips_x = ceiling(c.output[kX], kStrip);
-  const int64_t strip = ceiling(ceiling(c.output[kX], strips_x), tile.x.count) * tile.x.count;
-  const int64_t count = c.images * c.output[kY] * strips_x;
+  const DepthwiseTile tile = tile_of_channels(c, false, kSumsUnit, &unit);
+  const Block block(c.groups / unit, kMostLanes, c.window[kVertical], group);
+  const int64_t strips_x = ceiling(c.output[kHorizontal], kStrip);
+  const int64_t strip = ceiling(ceiling(c.output[kHorizontal], strips_x), tile.x.count) * tile.x.count;
+  const int64_t count = c.images * c.output[kVertical] * strips_x;
   const int64_t items = queue.traits().compute_units * kItemsOfUnit / 2;
   const int64_t parts = std::clamp<int64_t>(items / (block.blocks * group), 1,
                                             std::max<int64_t>(1, count / (block.slots * kLeastStrips)));
@@ -363,8 +368,8 @@ uhal_status filter_gradient_of_channels(Queue& queue, const Convolution& c) {
   if (status != UHAL_OK) return status;
 
   Members members;
-  add_problem(members, c, tile, count, c.output[kY], strips_x, sums);
-  members.add(c.window[kY]).add(c.stride[kY]).add(block.lanes).add(block.slots).add(strip);
+  add_problem(members, c, tile, count, c.output[kVertical], strips_x, sums);
+  members.add(c.window[kVertical]).add(c.stride[kVertical]).add(block.lanes).add(block.slots).add(strip);
   KernelSpec spec = filter_spec(c, "depthwise_filter_of_channels", wide, true, sums);
   tile.define_columns(spec);
   spec.define("UNIT", unit).define("UHAL_GROUP", group);
@@ -381,11 +386,12 @@ uhal_status filter_gradient_of_channels(Queue& queue, const Convolution& c) {
 
 uhal_status filter_gradient_of_planes(Queue& queue, const Convolution& c) {
   const bool wide = needs_wide_index(c);
-  const int64_t unit = unit_of(c, c.result, c.output, 2 + kX);
-  const Tile tile = tile_of_planes(c, false, unit, c.output, kNarrowSumsTile);
+  const int64_t unit = unit_of(c, c.result, c.output, 2 + kHorizontal);
+  const DepthwiseTile tile = tile_of_planes(c, false, unit, c.output, kNarrowSumsTile);
   int64_t lead;
   const int64_t read = source_unit(c, tile, &lead);
-  const int64_t tiles_y = ceiling(c.output[kY], tile.y.count), tiles_x = ceiling(c.output[kX], tile.x.count);
+  const int64_t tiles_y = ceiling(c.output[kVertical], tile.y.count),
+                tiles_x = ceiling(c.output[kHorizontal], tile.x.count);
   const int64_t count = c.images * tiles_y * tiles_x;
   Teams teams(queue.traits());
   // Of a channel: as many as there is work for, and no more than its share of the device.
@@ -424,10 +430,10 @@ bool are_channels_last(const Convolution& c) {
 bool takes_depthwise(const DeviceTraits& traits, const Convolution& c, Pass pass) {
   if (c.channels != 1 || c.rows != 1 || c.taps() == 0) return false;
   if (traits.max_group_size < kLeastGroup || traits.local_memory < kWeightBytes) return false;
-  for (int i = 0; i < kY; ++i) {
+  for (int i = 0; i < kVertical; ++i) {
     if (c.input[i] != 1 || c.output[i] != 1 || c.window[i] != 1 || c.first[i] != 0) return false;
   }
-  for (int i : {kY, kX}) {
+  for (int i : {kVertical, kHorizontal}) {
     // Of a source without pixels none can be read in another's place.
     if (c.input[i] == 0 || c.window[i] > kLongestWindow || c.stride[i] > kLargestStride) return false;
     if (c.window[i] > 1 && c.step[i] != 1) return false;
@@ -444,10 +450,10 @@ bool suits_depthwise(const DeviceTraits& traits, const Convolution& c, Pass pass
 uhal_status convolve_depthwise(Queue& queue, const Convolution& convolution, Pass pass) {
   Convolution c = convolution;
   bool transposed = pass == Pass::kBackwardData;
-  if (transposed && c.stride[kY] == 1 && c.stride[kX] == 1) {
+  if (transposed && c.stride[kVertical] == 1 && c.stride[kHorizontal] == 1) {
     // Without a stride the gradient is a convolution by the filter back to front.
     int64_t taps = 0;
-    for (int i : {kY, kX}) {
+    for (int i : {kVertical, kHorizontal}) {
       c.first[i] = -(c.first[i] + c.window[i] - 1);
       taps += (c.window[i] - 1) * c.filter.strides[2 + i];
       c.filter.strides[2 + i] = -c.filter.strides[2 + i];

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "csrc/backends/common/quotient.h"
 #include "csrc/kernels/map_function.h"
 #include "csrc/kernels/ops.h"
 #include "csrc/kernels/ops/convolution.h"
@@ -8,22 +9,20 @@
 namespace unihal::kernels {
 namespace {
 
-constexpr int32_t kGroup = 256;
+constexpr int32_t kGatherGroup = 256;
 constexpr int64_t kLocalMemory = 32768;
 constexpr int64_t kMostWorkspace = int64_t{128} << 20;
 constexpr int64_t kResident = 2;       // work-groups that a compute unit holds at a time
 constexpr int64_t kShortestSlice = 8;  // tiles: below, the start and end of a work-group outweigh its work
 constexpr int64_t kMostWaves = 8;
-constexpr double kProductsPerByte =
-    8;  // multiplications that a GPU does while it moves a byte: 8 (H100) to 12 (RX 580)
 
 // Groups with fewer rows than this leave most of a tile empty; a single group with this few, too.
 constexpr int64_t kFewRowsOfGroup = 16;
-constexpr int64_t kFewRows = 4;
+constexpr int64_t kFewRowsOfOneGroup = 4;
 
 enum class Maker : uint8_t { kGroup, kCpu };  // convolution_gemm.cl, convolution_block.cl
 
-struct Tile {
+struct GatherTile {
   int32_t rows, columns, depth;
   double speed;  // of a full tile, relative to the largest
   Compute compute;
@@ -31,29 +30,29 @@ struct Tile {
 };
 
 // kConvolutionAlgorithms has them by number.
-constexpr Tile kTiles[] = {
+constexpr GatherTile kGatherTiles[] = {
     {128, 128, 8, 1, Compute::kFloat, Maker::kGroup},   {64, 128, 8, 0.85, Compute::kFloat, Maker::kGroup},
     {128, 64, 8, 0.85, Compute::kFloat, Maker::kGroup}, {64, 64, 16, 0.65, Compute::kFloat, Maker::kGroup},
     {64, 64, 8, 1, Compute::kDouble, Maker::kGroup},    {128, 32, 64, 1, Compute::kFloat, Maker::kCpu},
     {64, 32, 32, 1, Compute::kDouble, Maker::kCpu}};
-static_assert(std::size(kTiles) == kConvolutionTileCount);
+static_assert(std::size(kGatherTiles) == kConvolutionTileCount);
 
-bool fits(const Tile& tile, const DeviceTraits& traits, Compute compute) {
+bool fits(const GatherTile& tile, const DeviceTraits& traits, Compute compute) {
   return tile.compute == compute && (tile.maker == Maker::kCpu) == traits.is_cpu;
 }
 
 // Whether a work-item of convolution_gemm.cl takes no more than its share: half of the registers for the sums, and of
 // local memory two buffers and the places (five 32-bit numbers) of columns and terms.
-bool keeps_to(const Tile& tile, const ItemShare& share) {
+bool keeps_to(const GatherTile& tile, const ItemShare& share) {
   const int64_t operands = 2 * tile.depth * (tile.rows + 4 + tile.columns + 4);
   const int64_t places = 5 * (tile.columns + 3 * tile.depth + 1);
-  return 2 * tile.rows * tile.columns <= share.registers * kGroup &&
-         4 * (operands + places) <= int64_t{share.local_memory} * kGroup;
+  return 2 * tile.rows * tile.columns <= share.registers * kGatherGroup &&
+         4 * (operands + places) <= int64_t{share.local_memory} * kGatherGroup;
 }
 
 // Whether a tile is considered where none is chosen. No tile of float64 keeps to a share: devices that have one are
 // slow at it.
-bool is_default(const Tile& tile, const DeviceTraits& traits) {
+bool is_default(const GatherTile& tile, const DeviceTraits& traits) {
   const bool has_share = traits.item_share.registers != 0 && tile.compute == Compute::kFloat;
   return !has_share || keeps_to(tile, traits.item_share);
 }
@@ -76,20 +75,18 @@ struct Product {
 };
 
 // How a product is cut.
-struct Plan {
-  Tile tile;
+struct GatherPlan {
+  GatherTile tile;
   int64_t row_tiles, column_tiles;
   int64_t slices, slice;  // the terms of a slice
 
   int64_t tiles(const Product& product) const { return row_tiles * column_tiles * product.convolution.groups; }
 };
 
-int64_t quotient_up(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
-
 // The number of slices, at most `most`, in which `tiles` tiles of so many steps end soonest: work-groups run in waves
 // that fill the device, and what slices leave (`bytes` each) is written and read again. Only as many slices as fill a
 // number of waves can be the best.
-int64_t best_slices(const DeviceTraits& traits, int64_t tiles, const Tile& tile, int64_t steps, int64_t bytes,
+int64_t best_slices(const DeviceTraits& traits, int64_t tiles, const GatherTile& tile, int64_t steps, int64_t bytes,
                     int64_t most) {
   const int64_t slots = traits.compute_units * (traits.is_cpu ? 1 : kResident);
   const double products = static_cast<double>(slots) * tile.rows * tile.columns * tile.depth;  // of a step of all slots
@@ -108,8 +105,8 @@ int64_t best_slices(const DeviceTraits& traits, int64_t tiles, const Tile& tile,
   return best;
 }
 
-Plan plan_with(const DeviceTraits& traits, const Product& product, const Tile& tile, Splitting splitting) {
-  Plan plan;
+GatherPlan plan_with(const DeviceTraits& traits, const Product& product, const GatherTile& tile, Splitting splitting) {
+  GatherPlan plan;
   plan.tile = tile;
   plan.row_tiles = quotient_up(product.rows(), tile.rows);
   plan.column_tiles = quotient_up(product.column_count(), tile.columns);
@@ -123,12 +120,12 @@ Plan plan_with(const DeviceTraits& traits, const Product& product, const Tile& t
 }
 
 // With the tile that wastes least: of its own surface, of its speed, of the device's compute units.
-Plan fastest_plan(const DeviceTraits& traits, const Product& product, Splitting splitting) {
-  Plan best = {};
+GatherPlan fastest_plan(const DeviceTraits& traits, const Product& product, Splitting splitting) {
+  GatherPlan best = {};
   double least = 0;
-  for (const Tile& tile : kTiles) {
+  for (const GatherTile& tile : kGatherTiles) {
     if (!fits(tile, traits, product.convolution.compute) || !is_default(tile, traits)) continue;
-    const Plan plan = plan_with(traits, product, tile, splitting);
+    const GatherPlan plan = plan_with(traits, product, tile, splitting);
     const auto groups = static_cast<double>(plan.tiles(product));
     const double busy = std::min(1.0, groups * static_cast<double>(plan.slices) / traits.compute_units);
     const double cost = groups * tile.rows * tile.columns / tile.speed / busy;
@@ -157,7 +154,7 @@ void define_finish(KernelSpec& spec, const Product& product) {
   define_activation(spec, c.activation);
 }
 
-uhal_status join(Queue& queue, const Product& product, const Plan& plan, bool wide, const void* partial) {
+uhal_status join(Queue& queue, const Product& product, const GatherPlan& plan, bool wide, const void* partial) {
   const Convolution& c = product.convolution;
   KernelSpec spec(sources::convolution_join, "convolution_join");
   spec.compute(c.compute).define("UHAL_WIDE_INDEX", wide);
@@ -171,13 +168,13 @@ uhal_status join(Queue& queue, const Product& product, const Plan& plan, bool wi
   Arguments arguments;
   arguments.pointer(partial).pointer(c.bias.data).pointer(product.result->data);
   members.append(arguments, wide);
-  return queue.run(spec, arguments, linear_grid(product.sums(), kGroup));
+  return queue.run(spec, arguments, linear_grid(product.sums(), kGatherGroup));
 }
 
 uhal_status multiply(Queue& queue, const Product& product, Splitting splitting, int32_t tile) {
   const Convolution& c = product.convolution;
-  const Plan plan = tile == kFastestTile ? fastest_plan(queue.traits(), product, splitting)
-                                         : plan_with(queue.traits(), product, kTiles[tile], splitting);
+  const GatherPlan plan = tile == kFastestTile ? fastest_plan(queue.traits(), product, splitting)
+                                               : plan_with(queue.traits(), product, kGatherTiles[tile], splitting);
   const bool split = plan.slices > 1;
   const bool wide =
       needs_wide_index(c) || !fits_32_bits(plan.slices * product.sums()) || !fits_32_bits(plan.slices * plan.slice);
@@ -217,7 +214,7 @@ uhal_status multiply(Queue& queue, const Product& product, Splitting splitting, 
   members.append(arguments, wide);
   Grid grid;
   grid.groups[0] = plan.tiles(product) * plan.slices;
-  grid.group_size[0] = is_cpu ? 1 : kGroup;
+  grid.group_size[0] = is_cpu ? 1 : kGatherGroup;
   note_implementation("%s %dx%dx%d", spec.entry(), plan.tile.rows, plan.tile.columns, plan.tile.depth);
   const uhal_status status = queue.run(spec, arguments, grid);
   return split && status == UHAL_OK ? join(queue, product, plan, wide, partial) : status;
@@ -226,15 +223,15 @@ uhal_status multiply(Queue& queue, const Product& product, Splitting splitting, 
 }  // namespace
 
 bool takes_gemm(const DeviceTraits& traits) {
-  return traits.max_group_size >= kGroup && traits.local_memory >= kLocalMemory;
+  return traits.max_group_size >= kGatherGroup && traits.local_memory >= kLocalMemory;
 }
 
 bool takes_tile(const DeviceTraits& traits, const Convolution& c, int32_t tile) {
-  return takes_gemm(traits) && fits(kTiles[tile], traits, c.compute);
+  return takes_gemm(traits) && fits(kGatherTiles[tile], traits, c.compute);
 }
 
 bool suits_gemm(const DeviceTraits& traits, const Convolution& c) {
-  return takes_gemm(traits) && c.rows > (c.groups > 1 ? kFewRowsOfGroup : kFewRows);
+  return takes_gemm(traits) && c.rows > (c.groups > 1 ? kFewRowsOfGroup : kFewRowsOfOneGroup);
 }
 
 uhal_status convolve_by_gemm(Queue& queue, const Convolution& c, Splitting splitting, int32_t tile) {

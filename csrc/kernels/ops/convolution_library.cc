@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "csrc/backends/common/quotient.h"
 #include "csrc/kernels/map_chain.h"
 #include "csrc/kernels/map_function.h"
 #include "csrc/kernels/ops/convolution.h"
+#include "csrc/kernels/views.h"
 
 namespace unihal::kernels {
 namespace {
-
-constexpr size_t kAlignment = 256;
 
 // The images and the filter of a convolution whose result and source may have changed places.
 struct Roles {
@@ -87,18 +87,6 @@ bool find_task(const DeviceTraits& traits, const Convolution& c, Pass pass, Conv
   return traits.convolution_library->takes({*asked, pass});
 }
 
-uhal_status copy_views(Queue& queue, const uhal_tensor& from, const uhal_tensor& to) {
-  const uhal_tensor* const input = &from;
-  const uhal_tensor* const output = &to;
-  uhal_op copy = {};
-  copy.struct_size = sizeof copy;
-  copy.kind = UHAL_OP_COPY;
-  copy.input_count = copy.output_count = 1;
-  copy.inputs = &input;
-  copy.outputs = &output;
-  return run_copy(queue, copy);
-}
-
 // result = activation(result + bias), in place.
 uhal_status finish(Queue& queue, const Convolution& c) {
   const bool has_bias = c.bias.data != nullptr;
@@ -153,7 +141,7 @@ uhal_status convolve_by_library(Queue& queue, const Convolution& c, Pass pass, L
   size_t filter_bytes = 0;
   if (packs) {
     filter_bytes = static_cast<size_t>(c.groups * c.rows * c.channels * c.taps()) * dtype_size(c.filter.dtype);
-    filter_bytes = (filter_bytes + kAlignment - 1) / kAlignment * kAlignment;
+    filter_bytes = aligned_bytes(filter_bytes);
   }
   void* workspace = nullptr;
   if (filter_bytes + bytes != 0) {

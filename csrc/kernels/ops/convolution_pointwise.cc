@@ -2,6 +2,7 @@
 // many pixels of the larger images, which are first moved together.
 #include <algorithm>
 
+#include "csrc/backends/common/quotient.h"
 #include "csrc/kernels/gemm.h"
 #include "csrc/kernels/ops.h"
 #include "csrc/kernels/ops/convolution.h"
@@ -49,9 +50,6 @@ void set(MatmulOperand& operand, const ConvolutionOperand& from, int64_t row_str
   operand.row_stride = row_stride;
   operand.column_stride = column_stride;
 }
-
-constexpr int64_t kNoRemainders[kSpatial] = {};
-constexpr size_t kAlignment = 256;  // of what follows the pixels in the workspace
 
 // A convolution of one pixel with a stride, without it: where the images with all pixels are, those that take part lie
 // one after the other, in the images' order of axes.
@@ -115,8 +113,7 @@ bool Subsampled::find(const Convolution& c, Pass pass, void* data, Subsampled* f
   lay(0, dense.images);
   pixels.group_stride = pixels.strides[1] * (of_result ? c.rows : c.channels);
   pixels.data = data;
-  const size_t bytes = static_cast<size_t>(stride * dtype_size(pixels.dtype));
-  found->bytes = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  found->bytes = aligned_bytes(static_cast<size_t>(stride * dtype_size(pixels.dtype)));
   return true;
 }
 

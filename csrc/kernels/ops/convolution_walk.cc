@@ -6,7 +6,7 @@ namespace unihal::kernels {
 namespace {
 
 // A kernel divides by lengths, also those of a walk over nothing.
-int64_t length_of(int64_t length) { return std::max<int64_t>(1, length); }
+int64_t divisor_of(int64_t length) { return std::max<int64_t>(1, length); }
 
 struct Walk {
   int64_t* count;
@@ -25,7 +25,7 @@ struct Walk {
         step(members + 19) {}
 
   void set(int axis, int64_t axis_length, int64_t source, int64_t other) {
-    length[axis] = length_of(axis_length);
+    length[axis] = divisor_of(axis_length);
     source_stride[axis] = source;
     other_stride[axis] = other;
   }

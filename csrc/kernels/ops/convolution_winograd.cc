@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "csrc/backends/common/dtype.h"
+#include "csrc/backends/common/quotient.h"
 #include "csrc/kernels/gemm.h"
 #include "csrc/kernels/map_function.h"
 #include "csrc/kernels/ops.h"
@@ -14,7 +15,6 @@ constexpr int64_t kTaps = 3;       // of a window, along both axes
 constexpr int64_t kPixels = 4;     // of a tile
 constexpr int64_t kProducts = 36;  // per channel and tile
 constexpr int64_t kNumberBytes = sizeof(float);
-constexpr int64_t kAlignment = 256;
 constexpr int64_t kVector = 4;  // numbers that products read at a time
 
 // What the transformed images of a slice may take: small enough that a large cache holds most of it between the steps.
@@ -43,13 +43,9 @@ constexpr int64_t kFewestTerms = 512;
 // The share below leaves out the first, where gathering is as fast as cuDNN on an H100, and images so few that the sums
 // outweigh them. There the others rose from 0.52, 0.41 and 0.36 of cuDNN's rate to 0.93, 0.76 and 0.62. On a CPU (PoCL
 // on two cores), what it takes was done in 0.5 to 0.85 of the time, and the first as fast.
-constexpr double kProductsPerByte = 8;
 constexpr double kWorthwhile = 2.0 / 3;
 
-enum Step { kFilter, kSource, kResult, kResultGradient, kFilterGradient };
-
-int64_t quotient_up(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
-int64_t aligned(int64_t bytes) { return quotient_up(bytes, kAlignment) * kAlignment; }
+enum class WinogradStep : int32_t { kFilter, kSource, kResult, kResultGradient, kFilterGradient };
 
 // The address of an element of an operand.
 void* address(const ConvolutionOperand& operand, int64_t offset) {
@@ -75,7 +71,7 @@ struct Transformed {
   char* data;
   int64_t channel_stride, tile_stride, matrix_stride;
 
-  int64_t bytes() const { return aligned(kProducts * matrix_stride * kNumberBytes); }
+  int64_t bytes() const { return aligned_bytes(kProducts * matrix_stride * kNumberBytes); }
   ConvolutionOperand operand() const {
     ConvolutionOperand operand;
     operand.data = data;
@@ -133,11 +129,11 @@ uhal_status for_each_slice(const Convolution& c, const SliceSize& size, const Bo
 
 // A kernel of winograd.cl on an operand of a convolution, whose channels lie along axis 1 of its strides (filters: rows
 // along axis 0).
-uhal_status transform(Queue& queue, const Convolution& c, Step step, const Transformed& numbers) {
-  const bool is_source = step == kSource;
-  const bool is_filter = step == kFilter || step == kFilterGradient;
+uhal_status transform(Queue& queue, const Convolution& c, WinogradStep step, const Transformed& numbers) {
+  const bool is_source = step == WinogradStep::kSource;
+  const bool is_filter = step == WinogradStep::kFilter || step == WinogradStep::kFilterGradient;
   const ConvolutionOperand& operand = is_filter ? c.filter : is_source ? c.source : c.result;
-  const void* const bias = step == kResult ? c.bias.data : nullptr;
+  const void* const bias = step == WinogradStep::kResult ? c.bias.data : nullptr;
   const int64_t tiles[2] = {quotient_up(c.output[1], kPixels), quotient_up(c.output[2], kPixels)};
   const int64_t channels = is_source ? c.channels : c.rows;
   const int64_t all_tiles = is_filter ? c.channels : tile_count(c);
@@ -152,9 +148,9 @@ uhal_status transform(Queue& queue, const Convolution& c, Step step, const Trans
   members.add(numbers.channel_stride == 1);
 
   KernelSpec spec(sources::winograd, "winograd");
-  spec.compute(c.compute).define("UHAL_WIDE_INDEX", wide).define("STEP", step);
-  spec.dtype(is_filter ? "FILTER" : step == kResult ? "RESULT" : "IMAGE", operand.dtype);
-  if (step == kResult) {
+  spec.compute(c.compute).define("UHAL_WIDE_INDEX", wide).define("STEP", static_cast<int32_t>(step));
+  spec.dtype(is_filter ? "FILTER" : step == WinogradStep::kResult ? "RESULT" : "IMAGE", operand.dtype);
+  if (step == WinogradStep::kResult) {
     spec.dtype("BIAS", c.bias.dtype).define("HAS_BIAS", bias != nullptr);
     define_activation(spec, c.activation);
   }
@@ -267,16 +263,16 @@ uhal_status convolve_by_winograd(Queue& queue, const Convolution& given) {
   filter.data = static_cast<char*>(workspace);
   char* const source_data = filter.data + filter.bytes();
 
-  status = transform(queue, c, kFilter, filter);
+  status = transform(queue, c, WinogradStep::kFilter, filter);
   if (status != UHAL_OK) return status;
   return for_each_slice(c, size, [&](const Convolution& slice) {
     const Transformed source = transformed(source_data, c.channels, tile_count(slice), last);
     const Transformed result = transformed(source_data + source_bytes, c.rows, tile_count(slice), last);
-    uhal_status done = transform(queue, slice, kSource, source);
+    uhal_status done = transform(queue, slice, WinogradStep::kSource, source);
     if (done == UHAL_OK) {
       done = convolve_by_gemm(queue, products_of(slice, filter, source, result), Splitting::kNever);
     }
-    return done == UHAL_OK ? transform(queue, slice, kResult, result) : done;
+    return done == UHAL_OK ? transform(queue, slice, WinogradStep::kResult, result) : done;
   });
 }
 
@@ -333,14 +329,14 @@ uhal_status filter_gradient_by_winograd(Queue& queue, const Convolution& c) {
   status = for_each_slice(c, size, [&](const Convolution& slice) {
     const Transformed source = source_of(slice);
     const Transformed gradient = gradient_of(slice);
-    uhal_status done = transform(queue, slice, kSource, source);
-    if (done == UHAL_OK) done = transform(queue, slice, kResultGradient, gradient);
+    uhal_status done = transform(queue, slice, WinogradStep::kSource, source);
+    if (done == UHAL_OK) done = transform(queue, slice, WinogradStep::kResultGradient, gradient);
     if (done != UHAL_OK) return done;
     const Gemm gemm(queue.traits(), filter_products(slice, gradient, source, sums, !is_first));
     is_first = false;
     return gemm.run(queue, gemm.workspace_bytes() != 0 ? gradient_data + gradient_bytes : nullptr);
   });
-  return status == UHAL_OK ? transform(queue, c, kFilterGradient, sums) : status;
+  return status == UHAL_OK ? transform(queue, c, WinogradStep::kFilterGradient, sums) : status;
 }
 
 }  // namespace unihal::kernels

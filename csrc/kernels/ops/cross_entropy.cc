@@ -9,11 +9,11 @@ namespace {
 
 // Elements of a row for each member of a team: those that it reads a few times (the gradient, and rows in no units),
 // and those that it holds in registers.
-constexpr int64_t kShare = 8;
-constexpr int64_t kHeld = 16;
-constexpr int64_t kHeldShort = 32;  // of 16 bits
+constexpr int64_t kShareOfRead = 8;
+constexpr int64_t kHeldLogits = 16;
+constexpr int64_t kHeldShortLogits = 32;  // of 16 bits
 
-uhal_cross_entropy_attributes attributes_of(const uhal_op& op) {
+uhal_cross_entropy_attributes cross_entropy_attributes(const uhal_op& op) {
   uhal_cross_entropy_attributes defaults = {};
   defaults.axis = -1;
   return attributes_or(op, defaults);
@@ -28,7 +28,7 @@ struct LabelRules {
 };
 
 // The op's rows, and what reading its labels takes.
-struct Problem {
+struct CrossEntropyProblem {
   const uhal_cross_entropy_attributes attributes;
   const uhal_tensor& labels;
   const bool sparse;
@@ -40,16 +40,16 @@ struct Problem {
   void* errors = nullptr;  // the error cell
 
   // Of `held`, the operands that are held in registers, those that are absent are nullptr.
-  Problem(Queue& queue, const uhal_op& op, const uhal_tensor* const* views, int operands,
-          const uhal_tensor* const* held = nullptr)
-      : attributes(attributes_of(op)),
+  CrossEntropyProblem(Queue& queue, const uhal_op& op, const uhal_tensor* const* views, int operands,
+                      const uhal_tensor* const* held = nullptr)
+      : attributes(cross_entropy_attributes(op)),
         labels(*op.inputs[1]),
         sparse(is_integer(labels.dtype)),
         rows(views, operands, attributes.axis == -1 ? views[0]->rank - 1 : attributes.axis),
         unit(held == nullptr ? 1 : unit_of_rows(rows, held, operands)),
-        share(unit == 8   ? kHeldShort
-              : unit == 4 ? kHeld
-                          : kShare),
+        share(unit == 8   ? kHeldShortLogits
+              : unit == 4 ? kHeldLogits
+                          : kShareOfRead),
         teams(teams_for_rows(queue.traits(), rows, share)),
         rules{attributes.ignore_index, 0, attributes.has_ignore, labels.dtype == UHAL_INT64} {}
 
@@ -77,7 +77,7 @@ uhal_status run_forward(Queue& queue, const uhal_op& op) {
   const uhal_tensor& gradient_view = gradient != nullptr ? *gradient : logits;
   const uhal_tensor* views[] = {&logits, op.inputs[1], &loss, &probabilities_view, &gradient_view};
   const uhal_tensor* held[] = {&logits, nullptr, nullptr, probabilities, gradient};
-  Problem problem(queue, op, views, 5, held);
+  CrossEntropyProblem problem(queue, op, views, 5, held);
   if (problem.rows.count() == 0) return UHAL_OK;
   const uhal_status status = problem.prepare(queue, op);
   if (status != UHAL_OK) return status;
@@ -106,7 +106,7 @@ uhal_status run_backward(Queue& queue, const uhal_op& op) {
   const uhal_tensor& dloss = *op.inputs[2];
   const uhal_tensor& dlogits = *op.outputs[0];
   const uhal_tensor* views[] = {&probabilities, op.inputs[1], &dloss, &dlogits};
-  Problem problem(queue, op, views, 4);
+  CrossEntropyProblem problem(queue, op, views, 4);
   if (problem.rows.count() == 0) return UHAL_OK;
   const uhal_status status = problem.prepare(queue, op);
   if (status != UHAL_OK) return status;

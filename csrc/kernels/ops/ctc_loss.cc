@@ -12,7 +12,7 @@
 namespace unihal::kernels {
 namespace {
 
-constexpr int kPlanMembers = 4 + 3 + 2 + 3 + 3 + 5;  // of the struct CtcPlan of ctc_loss.cl
+constexpr int kCtcPlanMembers = 4 + 3 + 2 + 3 + 3 + 5;  // of the struct CtcPlan of ctc_loss.cl
 
 int64_t length_kind(const uhal_tensor* lengths) {
   return lengths == nullptr ? 0 : lengths->dtype == UHAL_INT32 ? 1 : 2;
@@ -76,7 +76,7 @@ class Loss {
   int32_t group() const { return team_group_size(queue_.traits()); }
 
   void append_plan(Arguments& arguments) const {
-    int64_t members[kPlanMembers] = {problem_.steps, problem_.batch, problem_.classes, problem_.states()};
+    int64_t members[kCtcPlanMembers] = {problem_.steps, problem_.batch, problem_.classes, problem_.states()};
     int64_t* next = std::copy_n(problem_.logits->strides, 3, members + 4);
     next = std::copy_n(problem_.labels->strides, 2, next);
     if (problem_.gradient != nullptr) std::copy_n(problem_.gradient->strides, 3, next);
@@ -90,7 +90,7 @@ class Loss {
     *next++ = problem_.labels->dtype == UHAL_INT64;
     *next++ = length_kind(problem_.logit_lengths);
     *next++ = length_kind(problem_.label_lengths);
-    append_indices(arguments, members, kPlanMembers, wide_);
+    append_indices(arguments, members, kCtcPlanMembers, wide_);
   }
 
   // The operands that all passes over sequences take.

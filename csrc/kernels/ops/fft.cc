@@ -145,7 +145,7 @@ struct Side {
 };
 
 // What a kernel does, but for its operands.
-struct Step {
+struct FftStep {
   Access load = kComplex;
   Access store = kComplex;
   int64_t n = 0;      // numbers of a line
@@ -185,7 +185,7 @@ class AxisTransform {
       return run_lines(first, whole(to), out_of_product());
     }
     if (!plan_.chirped && task_.form == FftForm::kComplex) {
-      const Step both = in_and_out();
+      const FftStep both = in_and_out();
       return run_matrix(whole(from), first, whole(to), kComplex, both.load_exchanged, both.store_exchanged,
                         both.re_factor);
     }
@@ -236,8 +236,8 @@ class AxisTransform {
   int64_t elements_out() const { return task_.form == FftForm::kFromReal ? task_.length / 2 + 1 : task_.numbers(); }
 
   // A signal's elements become numbers, and the scaled result becomes its elements.
-  Step in_and_out() const {
-    Step step;
+  FftStep in_and_out() const {
+    FftStep step;
     step.n = task_.numbers();
     step.count = elements_out();
     step.re_factor = step.im_factor = task_.scale;
@@ -261,8 +261,8 @@ class AxisTransform {
   }
 
   // The first half of it: into the workspace.
-  Step into_numbers() const {
-    Step step = in_and_out();
+  FftStep into_numbers() const {
+    FftStep step = in_and_out();
     step.store = kComplex;
     step.store_exchanged = false;
     step.re_factor = step.im_factor = 1;
@@ -272,8 +272,8 @@ class AxisTransform {
     return step;
   }
 
-  Step out_of_numbers() const {
-    Step step = in_and_out();
+  FftStep out_of_numbers() const {
+    FftStep step = in_and_out();
     step.load = kComplex;
     step.load_exchanged = false;
     step.chirp_out = plan_.chirped;
@@ -282,8 +282,8 @@ class AxisTransform {
   }
 
   // The convolution's second transform, of a spectrum times the filter, for lines that are one kernel.
-  Step out_of_product() const {
-    Step step = out_of_numbers();
+  FftStep out_of_product() const {
+    FftStep step = out_of_numbers();
     step.load = kProduct;
     step.load_exchanged = true;
     step.n = step.whole = plan_.split.length;
@@ -292,7 +292,7 @@ class AxisTransform {
 
   uhal_status make_filter() {
     const int64_t length = plan_.split.length;
-    Step step;
+    FftStep step;
     step.load = kFilter;
     step.n = step.count = step.whole = length;
     step.chirp = task_.numbers();
@@ -318,7 +318,7 @@ class AxisTransform {
   uhal_status run_matrix(const Side& from, const Side& matrix, const Side& to, Access load, bool load_exchanged,
                          bool store_exchanged, double factor) {
     const int64_t n1 = plan_.split.first, n2 = plan_.split.length / n1;
-    Step columns;
+    FftStep columns;
     columns.load = load;
     columns.store = kTwiddled;
     columns.n = columns.count = n1;
@@ -327,14 +327,14 @@ class AxisTransform {
     columns.load_exchanged = load_exchanged;
     const uhal_status status = run_lines(lines_of_matrix(from, n2, 1, n2), lines_of_matrix(matrix, n2, 1, n2), columns);
     if (status != UHAL_OK) return status;
-    Step rows;
+    FftStep rows;
     rows.n = rows.count = n2;
     rows.re_factor = rows.im_factor = factor;
     rows.store_exchanged = store_exchanged;
     return run_lines(lines_of_matrix(matrix, n1, n2, 1), lines_of_matrix(to, n1, 1, n1), rows);
   }
 
-  KernelSpec spec_of(const char* entry, const Step& step) const {
+  KernelSpec spec_of(const char* entry, const FftStep& step) const {
     KernelSpec spec(sources::fft, entry);
     spec.compute(is_double_ ? Compute::kDouble : Compute::kFloat);
     spec.define("LOAD", step.load).define("STORE", step.store);
@@ -348,7 +348,7 @@ class AxisTransform {
     bool from_along_lines = false, to_along_lines = false;
   };
 
-  void append(Arguments& arguments, const Side& from, const Side& to, const Step& step, const Space& space,
+  void append(Arguments& arguments, const Side& from, const Side& to, const FftStep& step, const Space& space,
               const LayoutKind& kind, const Arrangement& arrangement) const {
     const int64_t members[] = {arrangement.lines,
                                arrangement.group_lines,
@@ -368,12 +368,12 @@ class AxisTransform {
     append_indices(arguments, members, static_cast<int>(std::size(members)), kind.wide);
   }
 
-  void append_factors(Arguments& arguments, const Step& step) const {
+  void append_factors(Arguments& arguments, const FftStep& step) const {
     const Compute compute = is_double_ ? Compute::kDouble : Compute::kFloat;
     arguments.real(step.re_factor, compute).real(step.im_factor, compute).real(step.sign, compute);
   }
 
-  static LayoutKind kind_of(const Space& space, const Side& from, const Side& to, const Step& step) {
+  static LayoutKind kind_of(const Space& space, const Side& from, const Side& to, const FftStep& step) {
     LayoutKind kind = layout_kind(space);
     // Parts are counted, and angles in octants.
     const int64_t longest = std::max({step.n, step.count, step.whole, step.chirp, step.n * step.filter_step});
@@ -387,7 +387,7 @@ class AxisTransform {
     return kind;
   }
 
-  uhal_status run_lines(const Side& from, const Side& to, const Step& step) const {
+  uhal_status run_lines(const Side& from, const Side& to, const FftStep& step) const {
     const uhal_tensor* views[] = {&from.view, &to.view};
     const Space space = make_space(views, 2);
     const LayoutKind kind = kind_of(space, from, to, step);
@@ -420,7 +420,7 @@ class AxisTransform {
     return queue_.run(spec, arguments, grid);
   }
 
-  uhal_status move(const Side& from, const Side& to, const Step& step) const {
+  uhal_status move(const Side& from, const Side& to, const FftStep& step) const {
     const uhal_tensor* views[] = {&from.view, &to.view};
     const Space space = make_space(views, 2);
     const LayoutKind kind = kind_of(space, from, to, step);
@@ -450,14 +450,14 @@ class AxisTransform {
 bool is_empty(const uhal_op& op) { return make_space(op.inputs, 1).count == 0 || make_space(op.outputs, 1).count == 0; }
 
 // The transforms along each axis, in the order in which they run: those of real signals first or last.
-struct Plan {
+struct FftPlan {
   FftProblem problem;
   int count = 0;
   AxisTask tasks[UHAL_FFT_MAX_AXES];
   AxisPlan plans[UHAL_FFT_MAX_AXES];
 };
 
-bool make_plan(const Limits& limits, const uhal_op& op, Plan* plan) {
+bool make_plan(const Limits& limits, const uhal_op& op, FftPlan* plan) {
   plan->problem = fft_problem(op);
   const FftProblem& problem = plan->problem;
   const bool real_first = problem.form == FftForm::kFromReal;
@@ -483,7 +483,7 @@ const char* refuse_fft(const DeviceTraits& traits, const uhal_op& op) {
     return refusal("fft: the device has %lld bytes of local memory, too few for a line",
                    static_cast<long long>(traits.local_memory));
   }
-  Plan plan;
+  FftPlan plan;
   if (is_empty(op) || make_plan(limits, op, &plan)) return nullptr;
   return refusal("fft: a line is longer than local memory of %lld bytes holds in two steps",
                  static_cast<long long>(std::max(traits.local_memory, traits.launched_local_memory)));
@@ -497,7 +497,7 @@ uhal_status run_fft(Queue& queue, const uhal_op& op) {
   if (make_space(op.inputs, 1).count == 0) return fill_view(queue, 0, 0, y);
   uhal_status by_library = UHAL_OK;
   if (run_fft_by_library(queue, op, problem, &by_library)) return by_library;
-  Plan plan;
+  FftPlan plan;
   if (!make_plan(limits_of(queue.traits(), problem.is_double), op, &plan)) {
     return fail(UHAL_UNIMPLEMENTED, "%s", refuse_fft(queue.traits(), op));
   }

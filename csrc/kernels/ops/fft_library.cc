@@ -1,6 +1,7 @@
 // The discrete Fourier transform by the device's library: which of the op's views it can be told of, and what is left
 // around it, for libraries neither scale nor leave alone what half a spectrum cannot have.
 #include "csrc/kernels/ops/fft_library.h"
+#include "csrc/backends/common/quotient.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -132,7 +133,6 @@ uhal_status scale_view(Queue& queue, double factor, const uhal_tensor& view) {
 }
 
 // Device memory of several purposes is in units of these bytes.
-constexpr size_t kAlignment = 256;
 
 }  // namespace
 
@@ -171,8 +171,7 @@ bool run_fft_by_library(Queue& queue, const uhal_op& op, const FftProblem& probl
   }
   const uhal_tensor* const inputs[] = {&x};
   const size_t numbers = to_real ? static_cast<size_t>(make_space(inputs, 1).count) : 0;
-  const size_t spectrum_bytes =
-      (numbers * static_cast<size_t>(dtype_size(x.dtype)) + kAlignment - 1) / kAlignment * kAlignment;
+  const size_t spectrum_bytes = aligned_bytes(numbers * static_cast<size_t>(dtype_size(x.dtype)));
   void* workspace = nullptr;
   if (spectrum_bytes + most > 0) {
     *status = queue.workspace(spectrum_bytes + most, &workspace);

@@ -13,19 +13,18 @@
 namespace unihal::kernels {
 namespace {
 
-constexpr int64_t kMostOrdered = int64_t{1} << 30;
 // Channels of a work-item where those of a place are far from each other; they share the work of finding it.
 constexpr int64_t kLeastShare = 8;
 constexpr int64_t kManyItems = int64_t{1} << 17;
 constexpr int kMostMembers = 37;  // of the struct Plan of grid_sample.cl
 
-uhal_grid_sample_attributes attributes_of(const uhal_op& op) {
+uhal_grid_sample_attributes grid_sample_attributes(const uhal_op& op) {
   return attributes_or(op, uhal_grid_sample_attributes{sizeof(uhal_grid_sample_attributes), UHAL_GRID_SAMPLE_LINEAR,
                                                        UHAL_GRID_SAMPLE_ZEROS, 0, 0, 0, 0});
 }
 
 // An op of any of the kinds.
-struct Problem {
+struct GridSampleProblem {
   uhal_grid_sample_attributes attributes;
   const uhal_tensor* x;  // or dx
   const uhal_tensor* grid;
@@ -37,7 +36,7 @@ struct Problem {
   int64_t pixels = 1;  // of one image of x
   int64_t taps = 1;    // of a place
 
-  explicit Problem(const uhal_op& op) : attributes(attributes_of(op)) {
+  explicit GridSampleProblem(const uhal_op& op) : attributes(grid_sample_attributes(op)) {
     const bool forward = op.kind == UHAL_OP_GRID_SAMPLE, of_data = op.kind == UHAL_OP_GRID_SAMPLE_BACKWARD_DATA;
     x = forward ? op.inputs[0] : of_data ? op.outputs[0] : op.inputs[1];
     grid = forward || of_data ? op.inputs[1] : op.inputs[2];
@@ -79,7 +78,8 @@ struct Problem {
   }
 };
 
-KernelSpec spec_of(const uhal_op& op, const Problem& problem, const char* entry, const char* part, bool wide) {
+KernelSpec spec_of(const uhal_op& op, const GridSampleProblem& problem, const char* entry, const char* part,
+                   bool wide) {
   KernelSpec spec(sources::grid_sample, entry);
   spec.compute(floating_compute(op)).define(part, 1).define("UHAL_WIDE_INDEX", wide).define("AXES", problem.axes);
   spec.define("MODE", problem.attributes.mode).define("WITH_IMAGES", problem.images != nullptr);
@@ -92,7 +92,7 @@ Grid grid_of(const Queue& queue, int64_t count) {
 
 int64_t shares_of(int64_t channels, int64_t share) { return (channels + share - 1) / share; }
 
-uhal_status run_forward(Queue& queue, const uhal_op& op, const Problem& problem) {
+uhal_status run_forward(Queue& queue, const uhal_op& op, const GridSampleProblem& problem) {
   const int64_t channels = problem.channels();
   const int64_t wanted = std::max(kLeastShare, channels * problem.places / kManyItems);
   const int64_t share = problem.y->strides[1] == 1 ? 1 : std::min(wanted, channels);
@@ -105,7 +105,7 @@ uhal_status run_forward(Queue& queue, const uhal_op& op, const Problem& problem)
   return queue.run(spec_of(op, problem, "grid_sample", "OF_FORWARD", wide), arguments, grid_of(queue, count));
 }
 
-uhal_status run_backward_grid(Queue& queue, const uhal_op& op, const Problem& problem) {
+uhal_status run_backward_grid(Queue& queue, const uhal_op& op, const GridSampleProblem& problem) {
   const bool wide = problem.is_wide(problem.places);
   KernelSpec spec = spec_of(op, problem, "grid_sample_backward_grid", "OF_BACKWARD_GRID", wide);
   spec.dtype("DGRID", problem.dgrid->dtype);
@@ -116,7 +116,7 @@ uhal_status run_backward_grid(Queue& queue, const uhal_op& op, const Problem& pr
   return queue.run(spec, arguments, grid_of(queue, problem.places));
 }
 
-uhal_status run_backward_data(Queue& queue, const uhal_op& op, const Problem& problem) {
+uhal_status run_backward_data(Queue& queue, const uhal_op& op, const GridSampleProblem& problem) {
   const int64_t updates = problem.updates(), pixels = problem.x->shape[0] * problem.pixels;
   if (updates == 0) return fill_view(queue, 0, 0, *problem.x);
   const auto outside = static_cast<uint32_t>(pixels);
@@ -172,7 +172,7 @@ uhal_status run_backward_data(Queue& queue, const uhal_op& op, const Problem& pr
 }  // namespace
 
 const char* refuse_grid_sample(const DeviceTraits&, const uhal_op& op) {
-  const Problem problem(op);
+  const GridSampleProblem problem(op);
   for (const uhal_tensor* view : {problem.x, problem.grid, problem.y, problem.dgrid}) {
     if (!is_floating(view->dtype)) return "sampling takes floating point only: cast the operands first";
   }
@@ -186,7 +186,7 @@ const char* refuse_grid_sample(const DeviceTraits&, const uhal_op& op) {
 }
 
 uhal_status run_grid_sample(Queue& queue, const uhal_op& op) {
-  const Problem problem(op);
+  const GridSampleProblem problem(op);
   const uhal_tensor& output = *op.outputs[0];
   if (std::find(output.shape, output.shape + output.rank, 0) != output.shape + output.rank) return UHAL_OK;
   switch (op.kind) {

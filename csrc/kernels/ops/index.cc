@@ -19,6 +19,7 @@
 #include "csrc/kernels/ops.h"
 #include "csrc/kernels/reduction.h"
 #include "csrc/kernels/stable_order.h"
+#include "csrc/kernels/views.h"
 #include "kernel_sources.h"
 
 namespace unihal::kernels {
@@ -30,9 +31,6 @@ constexpr int kIndices = 2;
 
 // Elements that a work-item of a gather copies: TURNS of index.cl.
 constexpr int64_t kTurns = 4;
-
-// Keys and positions of StableOrder have 32 bits.
-constexpr int64_t kMostOrdered = int64_t{1} << 30;
 
 // A type of the dialect to copy elements with.
 struct ElementType {
@@ -54,12 +52,6 @@ ElementType element_type(int64_t bytes, bool aligned) {
     default:
       return aligned ? ElementType{"T4", "UHAL_ZEROS"} : ElementType{"Pair", "{0, 0}"};
   }
-}
-
-int64_t count_of(const uhal_tensor& view) {
-  int64_t count = 1;
-  for (int i = 0; i < view.rank; ++i) count *= view.shape[i];
-  return count;
 }
 
 // Elements between the first that the problem's lookups reach and the last.
@@ -108,7 +100,7 @@ uhal_status append_error_cell(Arguments& arguments, Queue& queue, const uhal_op&
 
 // Data without elements has no memory: all lookups fail.
 const void* memory_of(const IndexProblem& problem) {
-  return count_of(problem.data) == 0 || std::count(problem.lengths, problem.lengths + problem.components, 0) > 0
+  return element_count(problem.data) == 0 || std::count(problem.lengths, problem.lengths + problem.components, 0) > 0
              ? nullptr
              : problem.data.data;
 }
@@ -204,7 +196,7 @@ int64_t places_of(const IndexProblem& problem) {
   return places;
 }
 
-int64_t updates_of(const IndexProblem& problem) { return count_of(reduced(problem, problem.rows, true)); }
+int64_t updates_of(const IndexProblem& problem) { return element_count(reduced(problem, problem.rows, true)); }
 
 Updates make_updates(const IndexProblem& problem) {
   const uhal_tensor order = row_major_view(reduced(problem, problem.rows, true));
@@ -242,7 +234,7 @@ class Parts {
 
 uhal_status scatter(Queue& queue, const uhal_op& op, const uhal_index_attributes& attributes) {
   const IndexProblem problem = make_index_problem(op);
-  if (count_of(problem.rows) == 0) return UHAL_OK;
+  if (element_count(problem.rows) == 0) return UHAL_OK;
   const Updates updates = make_updates(problem);
   const int64_t count = updates.space.count;
   const int64_t window = updates.window.count;

@@ -78,12 +78,6 @@ uhal_tensor batches_of(const uhal_tensor& view) {
   return result;
 }
 
-int64_t count_of(const uhal_tensor& view) {
-  int64_t count = 1;
-  for (int i = 0; i < view.rank; ++i) count *= view.shape[i];
-  return count;
-}
-
 // A view without gaps of `axes` axes of a view, at `data`.
 uhal_tensor packed(void* data, uhal_dtype dtype, const uhal_tensor& like, int axes) {
   uhal_tensor result = like;
@@ -314,7 +308,7 @@ uhal_status subtract_square(Steps& steps, const uhal_tensor& l, int64_t first, i
 // In the lower triangles of packed matrices. Blocks are joined to panels, so that most of the work is products of
 // kPanelBlocks blocks' depth.
 uhal_status factorize_cholesky(Steps& steps, const uhal_tensor& l, void* info) {
-  const int64_t n = rows_of(l), matrices = count_of(batches_of(l)), panel_columns = kPanelBlocks * steps.block();
+  const int64_t n = rows_of(l), matrices = element_count(batches_of(l)), panel_columns = kPanelBlocks * steps.block();
   const bool wide = !fits_32_bits(matrices * n * n + 256);
   for (int64_t first = 0; first < n; first += steps.block()) {
     const int64_t size = std::min(steps.block(), n - first), rest = n - first - size;
@@ -361,7 +355,7 @@ struct LuPlace {
 
 uhal_status factorize_lu(Steps& steps, const LuPlace& place, bool with_order) {
   const uhal_tensor& lu = place.lu;
-  const int64_t m = rows_of(lu), n = columns_of(lu), most = std::min(m, n), matrices = count_of(batches_of(lu));
+  const int64_t m = rows_of(lu), n = columns_of(lu), most = std::min(m, n), matrices = element_count(batches_of(lu));
   const bool wide = !fits_32_bits(matrices * std::max(m, n) * (n + 1) + 256);
   const auto spec = [&](const char* entry) {
     KernelSpec spec = steps.spec(entry, "OF_LU_PANEL", steps.lanes());
@@ -415,7 +409,7 @@ class QrFactorization {
         n_(columns_of(a)),
         most_(std::min(m_, n_)),
         q_columns_(q_columns),
-        matrices_(count_of(batches_of(a))),
+        matrices_(element_count(batches_of(a))),
         wide_(!fits_32_bits(matrices_ * (m_ + steps.block()) * (std::max(m_, n_) + steps.block()) + 256)) {
     const int64_t block = steps.block(), panels = (most_ + block - 1) / block, bytes = steps.element_bytes();
     a_ = steps.take(matrices_ * m_ * n_, bytes);
@@ -583,8 +577,8 @@ uhal_status run_cholesky(Queue& queue, const uhal_op& op) {
   const uhal_tensor* info = output_of(op, 1);
   Steps steps(queue, a.dtype, triangle_rows(a));
   const int axes = a.rank - 2;
-  const size_t matrices = steps.take(count_of(a), steps.element_bytes());
-  const size_t numbers = steps.take(count_of(batches_of(a)), 4);
+  const size_t matrices = steps.take(element_count(a), steps.element_bytes());
+  const size_t numbers = steps.take(element_count(batches_of(a)), 4);
   return steps.run([&]() -> uhal_status {
     if (is_empty(l)) return fill_numbers(steps, info);
     const uhal_tensor work = packed(steps.at(matrices), a.dtype, a, a.rank);
@@ -605,9 +599,9 @@ uhal_status run_lu(Queue& queue, const uhal_op& op) {
   const uhal_tensor* info = output_of(op, 3);
   Steps steps(queue, a.dtype, kMostRows);
   const int axes = a.rank - 2;
-  const int64_t matrices = count_of(batches_of(a));
-  const size_t columns = steps.take(count_of(a), steps.element_bytes());
-  const size_t places[] = {steps.take(count_of(pivots), 4), steps.take(matrices * rows_of(a), 4),
+  const int64_t matrices = element_count(batches_of(a));
+  const size_t columns = steps.take(element_count(a), steps.element_bytes());
+  const size_t places[] = {steps.take(element_count(pivots), 4), steps.take(matrices * rows_of(a), 4),
                            steps.take(matrices, 4)};
   return steps.run([&]() -> uhal_status {
     uhal_tensor order = a;  // its first axes are the permutation's
@@ -659,5 +653,6 @@ UNIHAL_NO_KERNEL(svd, "svd")
 UNIHAL_NO_KERNEL(eigen, "eigen")
 
 #undef UNIHAL_NO_KERNEL
+#undef UNIHAL_RETURN_UNLESS_OK
 
 }  // namespace unihal::kernels

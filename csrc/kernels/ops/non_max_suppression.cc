@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kBlock = 32;  // boxes, as in the source
 
-uhal_non_max_suppression_attributes attributes_of(const uhal_op& op) {
+uhal_non_max_suppression_attributes suppression_attributes(const uhal_op& op) {
   return attributes_or(
       op, uhal_non_max_suppression_attributes{sizeof(uhal_non_max_suppression_attributes), 0.5, 1, 0, 0, 0});
 }
@@ -23,7 +23,7 @@ const char* refuse_non_max_suppression(const DeviceTraits&, const uhal_op& op) {
 
 uhal_status run_non_max_suppression(Queue& queue, const uhal_op& op) {
   const uhal_tensor &boxes = *op.inputs[0], &keep = *op.outputs[0];
-  const auto attributes = attributes_of(op);
+  const auto attributes = suppression_attributes(op);
   const int axis = boxes.rank - 2;
   const int64_t count = boxes.shape[axis], lists = axis == 1 ? boxes.shape[0] : 1;
   if (count * lists == 0) return UHAL_OK;

@@ -4,6 +4,7 @@
 #include "csrc/backends/common/convolution_problem.h"
 #include "csrc/kernels/operands.h"
 #include "csrc/kernels/ops.h"
+#include "csrc/kernels/views.h"
 #include "kernel_sources.h"
 
 namespace unihal::kernels {
@@ -52,12 +53,6 @@ bool channels_last(const uhal_tensor& view) {
   return view.shape[1] > 1 && std::abs(view.strides[1]) < std::abs(view.strides[view.rank - 1]);
 }
 
-int64_t element_count(const uhal_tensor& view) {
-  int64_t count = 1;
-  for (int i = 0; i < view.rank; ++i) count *= view.shape[i];
-  return count;
-}
-
 // The strides of a view's images, channels and three spatial axes; 0 for an absent view.
 void write_strides(const uhal_tensor* view, int64_t* strides) {
   std::fill_n(strides, 2 + kSpatial, 0);
@@ -70,7 +65,7 @@ double lowest_of(uhal_dtype dtype) {
   return is_floating(dtype) ? -std::numeric_limits<double>::infinity() : static_cast<double>(lowest_integer(dtype));
 }
 
-Compute compute_of(const uhal_op& op) {
+Compute pool_compute(const uhal_op& op) {
   const uhal_dtype dtype = op.inputs[0]->dtype;
   if (is_floating(dtype)) return floating_compute(op);
   return dtype == UHAL_UINT64 ? Compute::kUint64 : Compute::kInt64;
@@ -98,10 +93,10 @@ uhal_status reduce_to_mean(Queue& queue, const uhal_op& op) {
 }
 
 // The struct Problem of pool.cl for these operands, in its order; views[result] is written.
-class Problem {
+class PoolProblem {
  public:
-  Problem(const uhal_pool_attributes& attributes, const Geometry& g, const uhal_tensor* const (&views)[kOperands],
-          int result)
+  PoolProblem(const uhal_pool_attributes& attributes, const Geometry& g, const uhal_tensor* const (&views)[kOperands],
+              int result)
       : maximum_(attributes.mode == UHAL_POOL_MAXIMUM), wide_(needs_wide_index(g, attributes)) {
     int64_t* next = members_;
     *next++ = views[result]->shape[1];
@@ -143,13 +138,13 @@ uhal_status run_forward(Queue& queue, const uhal_op& op, const uhal_pool_attribu
   const uhal_tensor* indices = output_of(op, 1);
   const Geometry g = geometry_of(attributes, *x, *y);
   if (is_global_mean(g, attributes)) return reduce_to_mean(queue, op);
-  const Compute compute = compute_of(op);
+  const Compute compute = pool_compute(op);
   KernelSpec spec(sources::pool, "pool");
   spec.compute(compute).define("FORWARD", 1).dtype("X", x->dtype).dtype("Y", y->dtype);
   spec.define("HAS_INDICES", indices != nullptr).dtype("INDICES", indices != nullptr ? indices->dtype : UHAL_INT32);
   Arguments arguments;
   arguments.pointer(x->data).pointer(y->data).pointer(data_of(indices));
-  const Problem problem(attributes, g, {x, y, indices, nullptr}, 1);
+  const PoolProblem problem(attributes, g, {x, y, indices, nullptr}, 1);
   problem.define(spec);
   problem.append(arguments, element_count(*y));
   arguments.real(lowest_of(x->dtype), compute);
@@ -189,7 +184,7 @@ uhal_status run_backward(Queue& queue, const uhal_op& op, const uhal_pool_attrib
   const uhal_tensor* y = maximum ? op.inputs[2] : nullptr;
   const uhal_tensor* dx = op.outputs[0];
   const Geometry g = geometry_of(attributes, *dx, *dy);
-  const Problem problem(attributes, g, {x, y, dy, dx}, 3);
+  const PoolProblem problem(attributes, g, {x, y, dy, dx}, 3);
   const auto spec_of = [&](const char* entry) {
     KernelSpec spec(sources::pool, entry);
     spec.compute(floating_compute(op)).define("FORWARD", 0).dtype("X", dtype_of(x)).dtype("Y", dtype_of(y));

@@ -7,13 +7,13 @@
 namespace unihal::kernels {
 namespace {
 
-struct Row {
+struct ReductionRow {
   int step;
   int finish;
 };
 
 // By uhal_reduction.
-constexpr Row kRows[] = {
+constexpr ReductionRow kReductionRows[] = {
     {UHAL_STEP_SUM, UHAL_FINISH_NOTHING},                 // none
     {UHAL_STEP_SUM, UHAL_FINISH_NOTHING},                 // sum
     {UHAL_STEP_SUM, UHAL_FINISH_MEAN},                    // mean
@@ -50,7 +50,7 @@ uhal_status run_reduce(Queue& queue, const uhal_op& op) {
   const uhal_tensor& x = *op.inputs[0];
   const uhal_tensor& y = *op.outputs[0];
   const uhal_reduction reduction = reduction_of(op);
-  const Row& row = kRows[reduction];
+  const ReductionRow& row = kReductionRows[reduction];
   const auto run = [&](const uhal_tensor& from, const uhal_tensor& to) {
     const Compute compute = compute_for(queue.traits(), reduction, from.dtype, to.dtype);
     return run_reduction(queue, {from, to, row.step, row.finish, compute});

@@ -17,7 +17,7 @@ namespace {
 constexpr int kStepBits = 32;
 
 // The structs of resize.cl, in 64 bits.
-struct Axis {
+struct ResizeAxis {
   int64_t numerator = 0;
   int64_t offset = 0;
   int64_t denominator = 1;
@@ -26,15 +26,15 @@ struct Axis {
   int64_t step_bits = 0;
 };
 
-struct Plan {
+struct ResizePlan {
   int64_t count = 1;
   int64_t divisors[5];
   int64_t lengths[5];
   int64_t to_strides[5];
   int64_t from_strides[5];
-  Axis axes[3];
+  ResizeAxis axes[3];
 };
-constexpr int kPlanMembers = sizeof(Plan) / sizeof(int64_t);
+constexpr int kResizePlanMembers = sizeof(ResizePlan) / sizeof(int64_t);
 
 // The simplest fraction that a step stands for: 0.3 is 3/10. False if none of small numbers is as near as doubles go.
 bool as_fraction(double step, int64_t* numerator, int64_t* denominator) {
@@ -56,10 +56,12 @@ bool as_fraction(double step, int64_t* numerator, int64_t* denominator) {
 }
 
 // More than an axis is long. Of such steps, every position but the first lies outside x: they are all the same.
-double longest_step(const Axis& axis) { return 2.0 * static_cast<double>(std::max(axis.x_length, axis.y_length) + 4); }
+double longest_step(const ResizeAxis& axis) {
+  return 2.0 * static_cast<double>(std::max(axis.x_length, axis.y_length) + 4);
+}
 
 // Sets numerator and denominator to a given step, twice over: exact if the step has few bits.
-void set_step(Axis& axis, double step) {
+void set_step(ResizeAxis& axis, double step) {
   if (as_fraction(step, &axis.numerator, &axis.denominator)) {
     axis.numerator *= 2;
     axis.denominator *= 2;
@@ -75,8 +77,8 @@ void set_step(Axis& axis, double step) {
 }
 
 // Denominators are even, so that half a pixel is a whole number of parts.
-Axis axis_of(const uhal_resize_attributes& attributes, int64_t x_length, int64_t y_length, double scale) {
-  Axis axis;
+ResizeAxis axis_of(const uhal_resize_attributes& attributes, int64_t x_length, int64_t y_length, double scale) {
+  ResizeAxis axis;
   axis.x_length = x_length;
   axis.y_length = y_length;
   if (attributes.align_corners != 0) {
@@ -103,13 +105,13 @@ Axis axis_of(const uhal_resize_attributes& attributes, int64_t x_length, int64_t
 }
 
 // The plan of a kernel that writes `to`, whose elements it walks through in the order of memory.
-Plan make_plan(const uhal_op& op, const uhal_resize_attributes& attributes, const uhal_tensor& from,
-               const uhal_tensor& to) {
+ResizePlan make_plan(const uhal_op& op, const uhal_resize_attributes& attributes, const uhal_tensor& from,
+                     const uhal_tensor& to) {
   const bool forward = op.kind == UHAL_OP_RESIZE;
   const uhal_tensor& x = forward ? from : to;
   const uhal_tensor& y = forward ? to : from;
   const int missing = 5 - to.rank;
-  Plan plan;
+  ResizePlan plan;
   for (int i = 0; i < 5; ++i) {
     const int axis = i < 2 ? i : i - missing;
     const bool present = i < 2 || axis >= 2;
@@ -131,9 +133,9 @@ Plan make_plan(const uhal_op& op, const uhal_resize_attributes& attributes, cons
 }
 
 // Whether the kernel needs 64-bit integers: for offsets, or for positions in parts of a pixel.
-bool is_wide(const Plan& plan, const uhal_tensor& from, const uhal_tensor& to) {
+bool is_wide(const ResizePlan& plan, const uhal_tensor& from, const uhal_tensor& to) {
   if (!fits_32_bits(from) || !fits_32_bits(to) || !fits_32_bits(plan.count)) return true;
-  for (const Axis& axis : plan.axes) {
+  for (const ResizeAxis& axis : plan.axes) {
     const int64_t longest = std::max(axis.x_length, axis.y_length) + 4;
     const int64_t most = std::max(axis.numerator, axis.denominator);
     if (!fits_32_bits(most) || !fits_32_bits(longest * most) || !fits_32_bits(longest * most + std::abs(axis.offset))) {
@@ -154,17 +156,17 @@ uhal_status run_resize(Queue& queue, const uhal_op& op) {
   const uhal_tensor& from = *op.inputs[0];
   const uhal_tensor& to = *op.outputs[0];
   const auto attributes = attributes_or(op, uhal_resize_attributes{});
-  const Plan plan = make_plan(op, attributes, from, to);
+  const ResizePlan plan = make_plan(op, attributes, from, to);
   if (plan.count == 0) return UHAL_OK;
   const bool wide = is_wide(plan, from, to);
   KernelSpec spec(sources::resize, op.kind == UHAL_OP_RESIZE ? "resize" : "resize_backward");
   spec.compute(floating_compute(op)).dtype("FROM", from.dtype).dtype("TO", to.dtype);
   spec.define("UHAL_WIDE_INDEX", wide).define("MODE", attributes.mode).define("SPATIAL", to.rank - 2);
-  int64_t members[kPlanMembers];
+  int64_t members[kResizePlanMembers];
   std::memcpy(members, &plan, sizeof plan);
   Arguments arguments;
   arguments.pointer(from.data).pointer(to.data);
-  append_indices(arguments, members, kPlanMembers, wide);
+  append_indices(arguments, members, kResizePlanMembers, wide);
   return queue.run(spec, arguments, linear_grid(plan.count, std::min(256, queue.traits().max_group_size)));
 }
 

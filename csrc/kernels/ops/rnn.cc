@@ -1,6 +1,7 @@
 // UHAL_OP_RNN and its gradient: for each step a product with r and a kernel for the cells. Products have the same
 // operands at every step, in the workspace, so that they are planned once.
 #include "csrc/backends/common/rnn.h"
+#include "csrc/backends/common/quotient.h"
 
 #include <algorithm>
 
@@ -13,9 +14,7 @@
 namespace unihal::kernels {
 namespace {
 
-constexpr int kPlanMembers = 4 + 5 * 4 + 3 + 2 + 1;  // of the struct RnnPlan of rnn.cl
-
-constexpr size_t aligned(int64_t bytes) { return (static_cast<size_t>(bytes) + 255) / 256 * 256; }
+constexpr int kRnnPlanMembers = 4 + 5 * 4 + 3 + 2 + 1;  // of the struct RnnPlan of rnn.cl
 
 class Layer {
  public:
@@ -66,7 +65,7 @@ class Layer {
     char* end = begin;
     const auto take = [&](int64_t count, int64_t bytes) {
       char* const part = end;
-      end += aligned(count * bytes);
+      end += aligned_bytes(static_cast<size_t>(count * bytes));
       return part;
     };
     const auto element = static_cast<int64_t>(dtype_size(dtype_));
@@ -117,7 +116,7 @@ class Layer {
   }
 
   void append_plan(Arguments& arguments, const uhal_tensor* initial) const {
-    int64_t members[kPlanMembers] = {problem_.states(), problem_.batch, problem_.hidden, problem_.steps};
+    int64_t members[kRnnPlanMembers] = {problem_.states(), problem_.batch, problem_.hidden, problem_.steps};
     int64_t* next = members + 4;
     const auto append = [&](const uhal_tensor* view, int count) {
       if (view != nullptr) std::copy_n(view->strides, count, next);
@@ -129,7 +128,7 @@ class Layer {
     append(initial, 3);
     append(problem_.bias, 2);
     append(problem_.lengths, 1);
-    append_indices(arguments, members, kPlanMembers, wide_);
+    append_indices(arguments, members, kRnnPlanMembers, wide_);
   }
 
   int32_t length_kind() const {

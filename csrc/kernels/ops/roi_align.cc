@@ -12,7 +12,7 @@ namespace unihal::kernels {
 namespace {
 
 // Channels of a work-item where those of a pixel are far from each other; they share the work of finding it.
-constexpr int64_t kShare = 8;
+constexpr int64_t kSharedChannels = 8;
 
 }  // namespace
 
@@ -28,7 +28,7 @@ uhal_status run_roi_align(Queue& queue, const uhal_op& op) {
   const uhal_tensor &from = *op.inputs[0], &boxes = *op.inputs[1], &images = *op.inputs[2], &to = *op.outputs[0];
   const uhal_tensor &x = forward ? from : to, &y = forward ? to : from;
   const auto attributes = attributes_or(op, uhal_roi_align_attributes{sizeof(uhal_roi_align_attributes), 1, 0, 0});
-  const int64_t share = to.strides[1] == 1 || to.shape[1] == 1 ? 1 : kShare;
+  const int64_t share = to.strides[1] == 1 || to.shape[1] == 1 ? 1 : kSharedChannels;
   const int64_t shares = (x.shape[1] + share - 1) / share;
   const int64_t count = to.shape[0] * shares * to.shape[2] * to.shape[3];
   if (count == 0) return UHAL_OK;

@@ -20,7 +20,7 @@ constexpr int64_t kShortLanes = 32;  // of 16-bit elements, whose lines have twi
 // Of a team whose rows lie side by side, so that adjacent teams read adjacent elements.
 constexpr int64_t kLanesAcross = 8;
 // Work-groups that a compute unit should have, if that takes larger teams.
-constexpr int64_t kGroupsPerUnit = 4;
+constexpr int64_t kTeamGroupsPerUnit = 4;
 // Of row_norm_gradients: groups of a compute unit at most, as many as their registers let run at once, and rows that a
 // team should have, if there are groups for each unit without that.
 constexpr int64_t kFusedGroupsPerUnit = 2;
@@ -162,7 +162,7 @@ class RowNorm {
     int64_t lanes = std::max(std::min(power_of_two_from(units), unit_ == 8 ? kShortLanes : kUsualLanes),
                              power_of_two_from((units + cached() - 1) / cached()));
     const DeviceTraits& traits = queue_.traits();
-    while (!traits.is_cpu && lanes < units && rows() * lanes < traits.compute_units * kGroupsPerUnit * teams_.group)
+    while (!traits.is_cpu && lanes < units && rows() * lanes < traits.compute_units * kTeamGroupsPerUnit * teams_.group)
       lanes *= 2;
     const int64_t along = std::abs(spaces_.inner.strides[0][spaces_.inner.rank - 1]);
     const int64_t across = std::abs(spaces_.outer.strides[0][spaces_.outer.rank - 1]);
@@ -183,7 +183,7 @@ class RowNorm {
   int64_t repeat_ = 1;                  // of UNIT > 1: elements for each scale or bias
 };
 
-uhal_status forward(Queue& queue, const uhal_op& op) {
+uhal_status normalize_rows(Queue& queue, const uhal_op& op) {
   const bool centred = is_centred(op.kind);
   const uhal_tensor* bias = centred ? input_of(op, 2) : nullptr;
   const uhal_tensor* mean = centred ? output_of(op, 1) : nullptr;
@@ -220,7 +220,7 @@ uhal_tensor dense_statistic(const uhal_tensor& shape, Compute compute) {
   return view;
 }
 
-uhal_status backward(Queue& queue, const uhal_op& op) {
+uhal_status row_gradients(Queue& queue, const uhal_op& op) {
   const bool centred = is_centred(op.kind);
   const uhal_tensor* mean = centred ? op.inputs[3] : nullptr;
   const uhal_tensor* spread = op.inputs[centred ? 4 : 3];
@@ -269,7 +269,7 @@ uhal_status backward(Queue& queue, const uhal_op& op) {
 const char* refuse_row_norm(const DeviceTraits&, const uhal_op& op) { return refuse_norm_operands(op); }
 
 uhal_status run_row_norm(Queue& queue, const uhal_op& op) {
-  return is_norm_backward(op.kind) ? backward(queue, op) : forward(queue, op);
+  return is_norm_backward(op.kind) ? row_gradients(queue, op) : normalize_rows(queue, op);
 }
 
 }  // namespace unihal::kernels

@@ -14,15 +14,15 @@ namespace unihal::kernels {
 namespace {
 
 // Neighbours along the axis that one work-item goes through, twice: the second time they are still in the cache.
-constexpr int64_t kShare = 16;
+constexpr int64_t kScanShare = 16;
 
 // Each part reads the totals of all before it.
-constexpr int64_t kMostParts = 4096;
+constexpr int64_t kMostScanParts = 4096;
 
 // A value and where it was, at most.
 constexpr int64_t kPlacedBytes = 16;
 
-uhal_scan_attributes attributes_of(const uhal_op& op) {
+uhal_scan_attributes scan_attributes(const uhal_op& op) {
   return attributes_or(op, uhal_scan_attributes{sizeof(uhal_scan_attributes), 0, UHAL_REDUCE_SUM, 0, 0});
 }
 
@@ -33,9 +33,9 @@ int scan_step(uhal_reduction reduction) {
 int64_t parts_of(const DeviceTraits& traits, const Rows& rows, const Teams& teams) {
   const int64_t wanted = traits.is_cpu ? traits.compute_units : int64_t{8} * traits.compute_units;
   const int64_t groups = (rows.count() + teams.per_group() - 1) / teams.per_group();
-  const int64_t most = rows.length / (kShare * teams.lanes);
+  const int64_t most = rows.length / (kScanShare * teams.lanes);
   if (groups >= wanted) return 1;
-  return std::clamp(traits.is_cpu ? std::min(wanted / groups, most) : most, int64_t{1}, kMostParts);
+  return std::clamp(traits.is_cpu ? std::min(wanted / groups, most) : most, int64_t{1}, kMostScanParts);
 }
 
 Compute compute_for(uhal_dtype x, uhal_dtype y) {
@@ -53,7 +53,7 @@ uhal_status scan(Queue& queue, const uhal_scan_attributes& attributes, const uha
   const Rows rows(views, indices != nullptr ? 3 : 2, attributes.axis);
   if (rows.count() == 0 || rows.length == 0) return UHAL_OK;
   const Compute compute = compute_for(x.dtype, y.dtype);
-  const Teams teams = teams_for_rows(queue.traits(), rows, kShare);
+  const Teams teams = teams_for_rows(queue.traits(), rows, kScanShare);
   const int step = scan_step(attributes.reduction);
   const int64_t parts = parts_of(queue.traits(), rows, teams);
 
@@ -89,7 +89,7 @@ uhal_status scan(Queue& queue, const uhal_scan_attributes& attributes, const uha
 }  // namespace
 
 const char* refuse_scan(const DeviceTraits&, const uhal_op& op) {
-  const uhal_reduction reduction = attributes_of(op).reduction;
+  const uhal_reduction reduction = scan_attributes(op).reduction;
   if (reduction == UHAL_REDUCE_SUM || scan_step(reduction) != UHAL_STEP_SUM) {
     return refuse_complex_reduction("scan", reduction, *op.inputs[0], *op.outputs[0]);
   }
@@ -98,7 +98,7 @@ const char* refuse_scan(const DeviceTraits&, const uhal_op& op) {
 }
 
 uhal_status run_scan(Queue& queue, const uhal_op& op) {
-  const uhal_scan_attributes attributes = attributes_of(op);
+  const uhal_scan_attributes attributes = scan_attributes(op);
   const uhal_tensor& x = *op.inputs[0];
   const uhal_tensor& y = *op.outputs[0];
   const auto run = [&](const uhal_tensor& from, const uhal_tensor& to) {

@@ -22,9 +22,6 @@
 namespace unihal::kernels {
 namespace {
 
-// Keys, and the numbers of elements, have 32 bits.
-constexpr int64_t kMostOrdered = int64_t{1} << 30;
-
 // Elements of a chunk. Of long rows neighbouring work-items read neighbours; of short ones each reads its own elements,
 // which should not be further apart than a line of memory.
 constexpr int64_t kChunk = 64;
@@ -36,7 +33,7 @@ constexpr int64_t kWideUnit = 4;
 // Segments that are counted in local memory.
 constexpr int64_t kMostBins = 4096;
 
-uhal_segment_attributes attributes_of(const uhal_op& op) {
+uhal_segment_attributes segment_attributes(const uhal_op& op) {
   return attributes_or(
       op, uhal_segment_attributes{sizeof(uhal_segment_attributes), UHAL_REDUCE_SUM, UHAL_SEGMENT_UNSORTED, 0, 0, 0, 0});
 }
@@ -72,7 +69,7 @@ class SegmentReduce {
         weights_(input_of(op, 3)),
         y_(*op.outputs[0]),
         counts_(output_of(op, 1)),
-        attributes_(attributes_of(op)),
+        attributes_(segment_attributes(op)),
         elements_(elements_of(op)),
         segments_(y_.shape[0]),
         x_row_(row_of(x_)),

@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kHeld = 16;
 constexpr int64_t kHeldShort = 32;
 
-uhal_softmax_attributes attributes_of(const uhal_op& op) {
+uhal_softmax_attributes softmax_attributes(const uhal_op& op) {
   uhal_softmax_attributes defaults = {};
   defaults.axis = -1;
   return attributes_or(op, defaults);
@@ -30,7 +30,7 @@ const char* refuse_softmax(const DeviceTraits&, const uhal_op& op) {
 }
 
 uhal_status run_softmax(Queue& queue, const uhal_op& op) {
-  const uhal_softmax_attributes attributes = attributes_of(op);
+  const uhal_softmax_attributes attributes = softmax_attributes(op);
   const bool backward = op.kind == UHAL_OP_SOFTMAX_BACKWARD;
   const uhal_tensor& x = *op.inputs[0];
   const uhal_tensor& y = *op.outputs[0];

@@ -16,7 +16,7 @@ constexpr int64_t kMergedByItem = 8;  // ITEMS of sort_merge.cl
 
 const char* name_of(const uhal_op& op) { return op.kind == UHAL_OP_SORT ? "sort" : "top_k"; }
 
-uhal_axis_attributes attributes_of(const uhal_op& op) {
+uhal_axis_attributes sort_attributes(const uhal_op& op) {
   return attributes_or(op, uhal_axis_attributes{sizeof(uhal_axis_attributes), 0, 0});
 }
 
@@ -33,7 +33,7 @@ class Sort {
         x_(*op.inputs[0]),
         values_(*op.outputs[0]),
         indices_(output_of(op, 1)),
-        attributes_(attributes_of(op)),
+        attributes_(sort_attributes(op)),
         rows_(Views(x_, values_, indices_).pointers, 3, attributes_.axis),
         limit_(values_.shape[attributes_.axis]),
         key_bits_(dtype_size(x_.dtype) == 8 ? 64 : 32),
@@ -148,7 +148,7 @@ const char* refuse_sort(const DeviceTraits&, const uhal_op& op) {
     return refusal("%s: dtype %s is not supported; complex numbers have no order and can be copied and cast only",
                    name_of(op), dtype_name(x.dtype));
   }
-  const int axis = attributes_of(op).axis;
+  const int axis = sort_attributes(op).axis;
   if (x.shape[axis] > INT32_MAX / 2) {
     return refusal("%s: axis %d has length %lld; expected at most %d: sort parts of it", name_of(op), axis,
                    static_cast<long long>(x.shape[axis]), INT32_MAX / 2);

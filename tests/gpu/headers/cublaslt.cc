@@ -8,21 +8,21 @@
 
 namespace unihal::gpu {
 
-UHAL_AGREES(Functions::create, ::cublasLtCreate)
-UHAL_AGREES(Functions::destroy, ::cublasLtDestroy)
-UHAL_AGREES(Functions::description_create, ::cublasLtMatmulDescCreate)
-UHAL_AGREES(Functions::description_destroy, ::cublasLtMatmulDescDestroy)
-UHAL_AGREES(Functions::description_set, ::cublasLtMatmulDescSetAttribute)
-UHAL_AGREES(Functions::layout_create, ::cublasLtMatrixLayoutCreate)
-UHAL_AGREES(Functions::layout_destroy, ::cublasLtMatrixLayoutDestroy)
-UHAL_AGREES(Functions::layout_set, ::cublasLtMatrixLayoutSetAttribute)
-UHAL_AGREES(Functions::preference_create, ::cublasLtMatmulPreferenceCreate)
-UHAL_AGREES(Functions::preference_destroy, ::cublasLtMatmulPreferenceDestroy)
-UHAL_AGREES(Functions::preference_set, ::cublasLtMatmulPreferenceSetAttribute)
-UHAL_AGREES(Functions::find_algorithms, ::cublasLtMatmulAlgoGetHeuristic)
-UHAL_AGREES(Functions::multiply, ::cublasLtMatmul)
+UHAL_AGREES(LtFunctions::create, ::cublasLtCreate)
+UHAL_AGREES(LtFunctions::destroy, ::cublasLtDestroy)
+UHAL_AGREES(LtFunctions::description_create, ::cublasLtMatmulDescCreate)
+UHAL_AGREES(LtFunctions::description_destroy, ::cublasLtMatmulDescDestroy)
+UHAL_AGREES(LtFunctions::description_set, ::cublasLtMatmulDescSetAttribute)
+UHAL_AGREES(LtFunctions::layout_create, ::cublasLtMatrixLayoutCreate)
+UHAL_AGREES(LtFunctions::layout_destroy, ::cublasLtMatrixLayoutDestroy)
+UHAL_AGREES(LtFunctions::layout_set, ::cublasLtMatrixLayoutSetAttribute)
+UHAL_AGREES(LtFunctions::preference_create, ::cublasLtMatmulPreferenceCreate)
+UHAL_AGREES(LtFunctions::preference_destroy, ::cublasLtMatmulPreferenceDestroy)
+UHAL_AGREES(LtFunctions::preference_set, ::cublasLtMatmulPreferenceSetAttribute)
+UHAL_AGREES(LtFunctions::find_algorithms, ::cublasLtMatmulAlgoGetHeuristic)
+UHAL_AGREES(LtFunctions::multiply, ::cublasLtMatmul)
 
-static_assert(kOk == CUBLAS_STATUS_SUCCESS);
+static_assert(kLibrarySuccess == CUBLAS_STATUS_SUCCESS);
 static_assert(kCublasLt.none == CUBLAS_OP_N);
 static_assert(kCublasLt.transposed == CUBLAS_OP_T);
 static_assert(kCublasLt.compute_float32 == CUBLAS_COMPUTE_32F);
@@ -45,7 +45,7 @@ static_assert(kCublasLt.answer_bytes == sizeof(cublasLtMatmulHeuristicResult_t))
 static_assert(kAlgorithmBytes == sizeof(cublasLtMatmulAlgo_t));
 static_assert(kPlain == CUBLASLT_EPILOGUE_DEFAULT);
 static_assert(kBias == CUBLASLT_EPILOGUE_BIAS);
-static_assert(kReduceInComputeType == CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
+static_assert(kLtReduceInComputeType == CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
 
 }  // namespace unihal::gpu
 

@@ -6,33 +6,33 @@
 
 namespace unihal::gpu {
 
-UHAL_AGREES(Functions::create, ::cudnnCreate)
-UHAL_AGREES(Functions::destroy, ::cudnnDestroy)
-UHAL_AGREES(Functions::get_version, ::cudnnGetVersion)
-UHAL_AGREES(Functions::set_stream, ::cudnnSetStream)
-UHAL_AGREES(Functions::tensor_create, ::cudnnCreateTensorDescriptor)
-UHAL_AGREES(Functions::tensor_destroy, ::cudnnDestroyTensorDescriptor)
-UHAL_AGREES(Functions::tensor_set, ::cudnnSetTensorNdDescriptor)
-UHAL_AGREES(Functions::filter_create, ::cudnnCreateFilterDescriptor)
-UHAL_AGREES(Functions::filter_destroy, ::cudnnDestroyFilterDescriptor)
-UHAL_AGREES(Functions::filter_set, ::cudnnSetFilterNdDescriptor)
-UHAL_AGREES(Functions::convolution_create, ::cudnnCreateConvolutionDescriptor)
-UHAL_AGREES(Functions::convolution_destroy, ::cudnnDestroyConvolutionDescriptor)
-UHAL_AGREES(Functions::convolution_set, ::cudnnSetConvolutionNdDescriptor)
-UHAL_AGREES(Functions::set_groups, ::cudnnSetConvolutionGroupCount)
-UHAL_AGREES(Functions::set_math, ::cudnnSetConvolutionMathType)
-UHAL_AGREES(Functions::forward_advice, ::cudnnGetConvolutionForwardAlgorithm_v7)
-UHAL_AGREES(Functions::data_advice, ::cudnnGetConvolutionBackwardDataAlgorithm_v7)
-UHAL_AGREES(Functions::filter_advice, ::cudnnGetConvolutionBackwardFilterAlgorithm_v7)
-UHAL_AGREES(Functions::forward_workspace, ::cudnnGetConvolutionForwardWorkspaceSize)
-UHAL_AGREES(Functions::data_workspace, ::cudnnGetConvolutionBackwardDataWorkspaceSize)
-UHAL_AGREES(Functions::filter_workspace, ::cudnnGetConvolutionBackwardFilterWorkspaceSize)
-UHAL_AGREES(Functions::forward, ::cudnnConvolutionForward)
-UHAL_AGREES(Functions::backward_data, ::cudnnConvolutionBackwardData)
-UHAL_AGREES(Functions::backward_filter, ::cudnnConvolutionBackwardFilter)
+UHAL_AGREES(CudnnFunctions::create, ::cudnnCreate)
+UHAL_AGREES(CudnnFunctions::destroy, ::cudnnDestroy)
+UHAL_AGREES(CudnnFunctions::get_version, ::cudnnGetVersion)
+UHAL_AGREES(CudnnFunctions::set_stream, ::cudnnSetStream)
+UHAL_AGREES(CudnnFunctions::tensor_create, ::cudnnCreateTensorDescriptor)
+UHAL_AGREES(CudnnFunctions::tensor_destroy, ::cudnnDestroyTensorDescriptor)
+UHAL_AGREES(CudnnFunctions::tensor_set, ::cudnnSetTensorNdDescriptor)
+UHAL_AGREES(CudnnFunctions::filter_create, ::cudnnCreateFilterDescriptor)
+UHAL_AGREES(CudnnFunctions::filter_destroy, ::cudnnDestroyFilterDescriptor)
+UHAL_AGREES(CudnnFunctions::filter_set, ::cudnnSetFilterNdDescriptor)
+UHAL_AGREES(CudnnFunctions::convolution_create, ::cudnnCreateConvolutionDescriptor)
+UHAL_AGREES(CudnnFunctions::convolution_destroy, ::cudnnDestroyConvolutionDescriptor)
+UHAL_AGREES(CudnnFunctions::convolution_set, ::cudnnSetConvolutionNdDescriptor)
+UHAL_AGREES(CudnnFunctions::set_groups, ::cudnnSetConvolutionGroupCount)
+UHAL_AGREES(CudnnFunctions::set_math, ::cudnnSetConvolutionMathType)
+UHAL_AGREES(CudnnFunctions::forward_advice, ::cudnnGetConvolutionForwardAlgorithm_v7)
+UHAL_AGREES(CudnnFunctions::data_advice, ::cudnnGetConvolutionBackwardDataAlgorithm_v7)
+UHAL_AGREES(CudnnFunctions::filter_advice, ::cudnnGetConvolutionBackwardFilterAlgorithm_v7)
+UHAL_AGREES(CudnnFunctions::forward_workspace, ::cudnnGetConvolutionForwardWorkspaceSize)
+UHAL_AGREES(CudnnFunctions::data_workspace, ::cudnnGetConvolutionBackwardDataWorkspaceSize)
+UHAL_AGREES(CudnnFunctions::filter_workspace, ::cudnnGetConvolutionBackwardFilterWorkspaceSize)
+UHAL_AGREES(CudnnFunctions::forward, ::cudnnConvolutionForward)
+UHAL_AGREES(CudnnFunctions::backward_data, ::cudnnConvolutionBackwardData)
+UHAL_AGREES(CudnnFunctions::backward_filter, ::cudnnConvolutionBackwardFilter)
 
-static_assert(kOk == CUDNN_STATUS_SUCCESS);
-static_assert(kCrossCorrelation == CUDNN_CROSS_CORRELATION);
+static_assert(kLibrarySuccess == CUDNN_STATUS_SUCCESS);
+static_assert(kCudnnCrossCorrelation == CUDNN_CROSS_CORRELATION);
 static_assert(kNchw == CUDNN_TENSOR_NCHW);
 static_assert(kNhwc == CUDNN_TENSOR_NHWC);
 static_assert(kDefaultMath == CUDNN_DEFAULT_MATH);

@@ -73,7 +73,7 @@ UHAL_SAME_OPERATION(kOperations[static_cast<int>(kernels::Pass::kBackwardData)],
 UHAL_SAME_OPERATION(kOperations[static_cast<int>(kernels::Pass::kBackwardFilter)], BACKWARD_FILTER, BWD_FILTER, X, DW,
                     DY)
 
-static_assert(kCrossCorrelation == CUDNN_CROSS_CORRELATION);
+static_assert(kCudnnCrossCorrelation == CUDNN_CROSS_CORRELATION);
 static_assert(kModeA == CUDNN_HEUR_MODE_A);
 static_assert(kUsesMatrixUnits == CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
 static_assert(kConvertsInputs == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);

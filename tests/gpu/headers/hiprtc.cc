@@ -7,10 +7,10 @@
 
 namespace unihal::gpu {
 
-#define UHAL_CHECK(result, function, parameters) UHAL_AGREES(Functions::function, ::hiprtc##function)
+#define UHAL_CHECK(result, function, parameters) UHAL_AGREES(CompilerFunctions::function, ::hiprtc##function)
 UHAL_RUNTIME_COMPILER_FUNCTIONS(UHAL_CHECK)
-UHAL_AGREES(Functions::code_size, ::hiprtcGetCodeSize)
-UHAL_AGREES(Functions::code, ::hiprtcGetCode)
-static_assert(kSuccess == HIPRTC_SUCCESS);
+UHAL_AGREES(CompilerFunctions::code_size, ::hiprtcGetCodeSize)
+UHAL_AGREES(CompilerFunctions::code, ::hiprtcGetCode)
+static_assert(kCompilerSuccess == HIPRTC_SUCCESS);
 
 }  // namespace unihal::gpu

@@ -6,12 +6,12 @@
 
 namespace unihal::gpu {
 
-#define UHAL_CHECK(result, function, parameters) UHAL_AGREES(Functions::function, ::nvrtc##function)
+#define UHAL_CHECK(result, function, parameters) UHAL_AGREES(CompilerFunctions::function, ::nvrtc##function)
 UHAL_RUNTIME_COMPILER_FUNCTIONS(UHAL_CHECK)
-UHAL_AGREES(Functions::code_size, ::nvrtcGetCUBINSize)
-UHAL_AGREES(Functions::code, ::nvrtcGetCUBIN)
-UHAL_AGREES(Functions::code_size, ::nvrtcGetPTXSize)
-UHAL_AGREES(Functions::code, ::nvrtcGetPTX)
-static_assert(kSuccess == NVRTC_SUCCESS);
+UHAL_AGREES(CompilerFunctions::code_size, ::nvrtcGetCUBINSize)
+UHAL_AGREES(CompilerFunctions::code, ::nvrtcGetCUBIN)
+UHAL_AGREES(CompilerFunctions::code_size, ::nvrtcGetPTXSize)
+UHAL_AGREES(CompilerFunctions::code, ::nvrtcGetPTX)
+static_assert(kCompilerSuccess == NVRTC_SUCCESS);
 
 }  // namespace unihal::gpu
