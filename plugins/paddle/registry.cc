@@ -12,8 +12,6 @@
 namespace unihal::paddle {
 namespace {
 
-constexpr int32_t kAnyLayout = 0;
-
 std::map<const KernelRow*, std::string>& skipped() {
   static auto* reasons = new std::map<const KernelRow*, std::string>();
   return *reasons;
