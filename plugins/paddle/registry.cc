@@ -5,6 +5,7 @@
 #include <map>
 
 #include "plugins/paddle/host_tensor.h"
+#include "plugins/paddle/phi_types.h"
 #include "plugins/paddle/selected_rows.h"
 #include "plugins/paddle/signature.h"
 #include "plugins/paddle/sparse_tensors.h"
