@@ -30,7 +30,7 @@ Accumulate original_accumulate = nullptr;
 SetConstant original_set_constant = nullptr;
 
 const Shared& (*shared_of)(const void* tensor) = nullptr;
-const Place& (*place_of)(const void* dense_tensor) = nullptr;
+const Place& (*place_of_tensor)(const void* dense_tensor) = nullptr;
 void* (*copy_tensor)(void* result, const void* tensor) = nullptr;
 void* (*context_pool)() = nullptr;
 void* (*context_of)(void* pool, const Place& place) = nullptr;
@@ -44,8 +44,8 @@ bool add_in_place(const void* x, const void* sum) {
   const Shared &added = shared_of(x), &target = shared_of(sum);
   if (target.use_count() != 1 || !is_dense_tensor(added.get()) || !is_dense_tensor(target.get())) return false;
   const Tensor from{added.get()}, to{target.get()};
-  const Place& place = place_of(to.handle);
-  const Place& other = place_of(from.handle);
+  const Place& place = place_of_tensor(to.handle);
+  const Place& other = place_of_tensor(from.handle);
   if (place.kind != kCustomPlace || other.kind != kCustomPlace || place.device_type_id != other.device_type_id ||
       place.ordinal != other.ordinal || !from.is_allocated() || !to.is_allocated()) {
     return false;
@@ -79,7 +79,7 @@ void* add_or_accumulate(void* result, const void* x, const void* y, void* option
 
 void set_constant(const void* context, void* tensor, float value) {
   const Tensor target{tensor};
-  if (!target.is_allocated() || place_of(tensor).kind != kCustomPlace) {
+  if (!target.is_allocated() || place_of_tensor(tensor).kind != kCustomPlace) {
     return original_set_constant(context, tensor, value);
   }
   const Context ours(context, "full");
@@ -92,7 +92,7 @@ void set_constant(const void* context, void* tensor, float value) {
 
 void redirect_gradients() {
   if (!bind_function("_ZNK6paddle6Tensor4implEv", &shared_of) ||
-      !bind_function("_ZNK3phi11DenseTensor5placeEv", &place_of) ||
+      !bind_function("_ZNK3phi11DenseTensor5placeEv", &place_of_tensor) ||
       !bind_function("_ZN6paddle6TensorC1ERKS0_", &copy_tensor) ||
       !bind_function("_ZN3phi17DeviceContextPool8InstanceEv", &context_pool) ||
       !bind_function("_ZN3phi17DeviceContextPool3GetERKNS_5PlaceE", &context_of)) {
