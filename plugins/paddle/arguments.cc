@@ -71,11 +71,11 @@ const Lengths* lengths_of(const Tensor& tensor) {
 }
 
 // The dense shape of a tensor on the stack.
-struct Shape {
+struct DenseShape {
   int64_t dims[UHAL_MAX_RANK];
   int rank;
 
-  explicit Shape(const Tensor& tensor) {
+  explicit DenseShape(const Tensor& tensor) {
     if (const Lengths* const known = lengths_of(tensor)) {
       rank = known->rank;
       std::copy(std::begin(known->lengths), std::end(known->lengths), dims);  // all: a few moves, and no loop
@@ -85,7 +85,7 @@ struct Shape {
       for (int i = 0; i < rank; ++i) dims[i] = tensor.dim(i);
     }
   }
-  Shape(const int64_t* given, int count) : rank(count) {
+  DenseShape(const int64_t* given, int count) : rank(count) {
     check_rank();
     std::copy(given, given + count, dims);
   }
@@ -94,7 +94,7 @@ struct Shape {
   }
 };
 
-[[noreturn, gnu::cold]] void refuse_sizes(const Shape& shape, const char* kernel) {
+[[noreturn, gnu::cold]] void refuse_sizes(const DenseShape& shape, const char* kernel) {
   std::string text;
   for (int i = 0; i < shape.rank; ++i) text += (i == 0 ? "" : ", ") + std::to_string(shape.dims[i]);
   raise(UHAL_FAILED_PRECONDITION, std::string("(unihal) ") + kernel + ": an output would have the shape (" + text +
@@ -102,7 +102,7 @@ struct Shape {
 }
 
 // Refuses a shape that no tensor can have.
-void check_sizes(const Shape& shape, const char* kernel) {
+void check_sizes(const DenseShape& shape, const char* kernel) {
   int64_t elements = 1;
   bool valid = true;
   for (int i = 0; i < shape.rank; ++i) {
@@ -184,7 +184,7 @@ View Tensor::view() const {
 }
 
 View Tensor::shape_only() const {
-  const Shape shape(*this);
+  const DenseShape shape(*this);
   return View(nullptr, uhal(), shape.dims, shape.rank);
 }
 
@@ -195,7 +195,7 @@ View Tensor::strided_view() const {
 }
 
 View Tensor::layout() const {
-  const Shape shape(*this);
+  const DenseShape shape(*this);
   View view(nullptr, uhal(), shape.dims, shape.rank);
   if (phi.PD_TensorGetNumStrides(handle, IgnoredStatus()) == view.rank) {
     for (int i = 0; i < view.rank; ++i) view.strides[i] = phi.PD_TensorGetStride(handle, i, IgnoredStatus());
@@ -245,7 +245,7 @@ double Scalar::imaginary() const {
 }
 
 View Context::allocate(Output out, uhal_dtype dtype) const {
-  const Shape shape(out);
+  const DenseShape shape(out);
   check_sizes(shape, kernel_);
   if (dtype == UHAL_DTYPE_INVALID) {
     raise(UHAL_UNIMPLEMENTED, std::string("(unihal) ") + kernel_ + ": an output of this dtype is not supported");
@@ -259,7 +259,7 @@ View Context::allocate(Output out, uhal_dtype dtype) const {
 }
 
 View Context::allocate(Output out, uhal_dtype dtype, const int64_t* dims, int rank) const {
-  check_sizes(Shape(dims, rank), kernel_);
+  check_sizes(DenseShape(dims, rank), kernel_);
   phi.PD_TensorSetDims(out.handle, rank, dims, IgnoredStatus());
   return allocate(out, dtype);
 }

@@ -19,13 +19,12 @@
 namespace unihal::paddle {
 namespace {
 
-enum Status : int32_t { kSuccess = 0, kFailed = 2 };  // C_Status
 constexpr int64_t kTimeoutMilliseconds = 600'000;
-constexpr size_t kNameBytes = 32;  // Paddle's buffer is longer
+constexpr size_t kCommunicatorNameBytes = 32;  // Paddle's buffer is longer
 
 // C_CCLReduceOp
-constexpr uhal_reduction kReductions[] = {UHAL_REDUCTION_SUM, UHAL_REDUCTION_AVERAGE, UHAL_REDUCTION_MAXIMUM,
-                                          UHAL_REDUCTION_MINIMUM, UHAL_REDUCTION_PRODUCT};
+constexpr uhal_reduction kCollectiveReductions[] = {UHAL_REDUCTION_SUM, UHAL_REDUCTION_AVERAGE, UHAL_REDUCTION_MAXIMUM,
+                                                    UHAL_REDUCTION_MINIMUM, UHAL_REDUCTION_PRODUCT};
 
 // What fails ends the thread's group: Paddle leaves it by the exception.
 void expect(uhal_status status) {
@@ -56,12 +55,12 @@ Status run(const Communicator* communicator, Stream* stream, uhal_collective_kin
   return kSuccess;
 }
 
-uhal_reduction reduction_of(uint32_t reduction) {
-  if (reduction >= std::size(kReductions)) {
+uhal_reduction collective_reduction_of(uint32_t reduction) {
+  if (reduction >= std::size(kCollectiveReductions)) {
     raise(UHAL_INVALID_ARGUMENT, "(unihal) collective: Paddle asks for a reduction of number " +
                                      std::to_string(reduction) + "; there are sum, average, maximum, minimum, product");
   }
-  return kReductions[reduction];
+  return kCollectiveReductions[reduction];
 }
 
 Status id_size(size_t* size) {
@@ -70,7 +69,7 @@ Status id_size(size_t* size) {
 }
 
 Status name(const Communicator* communicator, char* text) {
-  std::snprintf(text, kNameBytes, "unihal rank %d of %d", communicator->rank, communicator->size);
+  std::snprintf(text, kCommunicatorNameBytes, "unihal rank %d of %d", communicator->rank, communicator->size);
   return kSuccess;
 }
 
@@ -121,16 +120,18 @@ Status destroy(Communicator* communicator) {
 
 Status all_reduce(const void* source, void* destination, size_t count, Dtype dtype, uint32_t reduction,
                   Communicator* communicator, Stream* stream) {
-  return run(communicator, stream, UHAL_ALL_REDUCE, source, destination, count, dtype, 0, reduction_of(reduction));
+  return run(communicator, stream, UHAL_ALL_REDUCE, source, destination, count, dtype, 0,
+             collective_reduction_of(reduction));
 }
 
 Status broadcast(void* buffer, size_t count, Dtype dtype, size_t root, Communicator* communicator, Stream* stream) {
   return run(communicator, stream, UHAL_BROADCAST, buffer, buffer, count, dtype, root);
 }
 
-Status reduce(const void* source, void* destination, size_t count, Dtype dtype, uint32_t reduction, size_t root,
-              Communicator* communicator, Stream* stream) {
-  return run(communicator, stream, UHAL_REDUCE, source, destination, count, dtype, root, reduction_of(reduction));
+Status reduce_to_root(const void* source, void* destination, size_t count, Dtype dtype, uint32_t reduction, size_t root,
+                      Communicator* communicator, Stream* stream) {
+  return run(communicator, stream, UHAL_REDUCE, source, destination, count, dtype, root,
+             collective_reduction_of(reduction));
 }
 
 Status all_gather(const void* source, void* destination, size_t count, Dtype dtype, Communicator* communicator,
@@ -141,7 +142,8 @@ Status all_gather(const void* source, void* destination, size_t count, Dtype dty
 // `count`, as everywhere, is that of what a rank gets.
 Status reduce_scatter(const void* source, void* destination, size_t count, Dtype dtype, uint32_t reduction,
                       Communicator* communicator, Stream* stream) {
-  return run(communicator, stream, UHAL_REDUCE_SCATTER, source, destination, count, dtype, 0, reduction_of(reduction));
+  return run(communicator, stream, UHAL_REDUCE_SCATTER, source, destination, count, dtype, 0,
+             collective_reduction_of(reduction));
 }
 
 Status group_start() {
@@ -282,7 +284,7 @@ const Callback* collective_callbacks() {
       UNIHAL_CALLBACK("xccl_destroy_comm", destroy),
       UNIHAL_CALLBACK("xccl_all_reduce", all_reduce),
       UNIHAL_CALLBACK("xccl_broadcast", broadcast),
-      UNIHAL_CALLBACK("xccl_reduce", reduce),
+      UNIHAL_CALLBACK("xccl_reduce", reduce_to_root),
       UNIHAL_CALLBACK("xccl_all_gather", all_gather),
       UNIHAL_CALLBACK("xccl_reduce_scatter", reduce_scatter),
       UNIHAL_CALLBACK("xccl_group_start", group_start),

@@ -7,7 +7,7 @@
 namespace unihal::paddle {
 namespace {
 
-std::string describe(const KernelRow& row) {
+std::string describe_row(const KernelRow& row) {
   std::string json =
       std::string("{\"kernel\":\"") + row.name + "\",\"signature\":\"" + signature_of(row.entry) + "\",\"dtypes\":[";
   bool first = true;
@@ -29,7 +29,7 @@ extern "C" __attribute__((visibility("default"))) const char* uhal_paddle_covera
   json = "[";
   for (const auto& row : unihal::paddle::all_kernels()) {
     if (json.size() > 1) json += ",\n";
-    json += unihal::paddle::describe(row);
+    json += unihal::paddle::describe_row(row);
   }
   json += "]\n";
   return json.c_str();

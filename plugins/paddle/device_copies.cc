@@ -12,11 +12,12 @@ namespace unihal::paddle {
 namespace {
 
 constexpr const char* kCopySymbol = "_ZN3phi12memory_utils4CopyERKNS_5PlaceEPvS3_PKvmS4_";
-using Copy = void (*)(const Place& to, void* destination, const Place& from, const void* source, size_t bytes,
-                      void* stream);
-Copy original_copy = nullptr;
+using CopyMemory = void (*)(const Place& to, void* destination, const Place& from, const void* source, size_t bytes,
+                            void* stream);
+CopyMemory original_copy = nullptr;
 
-void copy(const Place& to, void* destination, const Place& from, const void* source, size_t bytes, void* stream) {
+void copy_in_order(const Place& to, void* destination, const Place& from, const void* source, size_t bytes,
+                   void* stream) {
   const auto* known = static_cast<const Stream*>(stream);
   if (bytes == 0 || to.kind != kCustomPlace || from.kind != kCustomPlace || to.device_type_id != from.device_type_id ||
       to.ordinal != from.ordinal || !is_our_stream(known)) {
@@ -30,7 +31,7 @@ void copy(const Place& to, void* destination, const Place& from, const void* sou
 
 void shorten_device_copies() {
   static const bool done = [] {
-    static_cast<void>(redirect_paddle_function(kCopySymbol, copy, &original_copy));
+    static_cast<void>(redirect_paddle_function(kCopySymbol, copy_in_order, &original_copy));
     return true;
   }();
   static_cast<void>(done);

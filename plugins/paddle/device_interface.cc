@@ -10,7 +10,7 @@ namespace {
 
 // Versions in order; `since` and `until` below are positions here.
 enum Version { k30, k31, k32, k33, kVersions };
-constexpr size_t kSizes[kVersions] = {920, 976, 1032, 1128};
+constexpr size_t kInterfaceSizes[kVersions] = {920, 976, 1032, 1128};
 
 struct Slot {
   const char* name;
@@ -126,18 +126,18 @@ constexpr Slot kSlots[] = {
     {"reserved_other_api", k30, k33, 7},
 };
 
-constexpr bool has(const Slot& slot, Version version) { return slot.since <= version && version <= slot.until; }
+constexpr bool exists_in(const Slot& slot, Version version) { return slot.since <= version && version <= slot.until; }
 
 constexpr size_t layout_size(Version version) {
   size_t size = sizeof(size_t);
-  for (const Slot& slot : kSlots) size += has(slot, version) ? sizeof(void*) * slot.count : 0;
+  for (const Slot& slot : kSlots) size += exists_in(slot, version) ? sizeof(void*) * slot.count : 0;
   return size;
 }
-static_assert(layout_size(k30) == kSizes[k30] && layout_size(k31) == kSizes[k31] && layout_size(k32) == kSizes[k32] &&
-                  layout_size(k33) == kSizes[k33],
+static_assert(layout_size(k30) == kInterfaceSizes[k30] && layout_size(k31) == kInterfaceSizes[k31] &&
+                  layout_size(k32) == kInterfaceSizes[k32] && layout_size(k33) == kInterfaceSizes[k33],
               "the slots do not add up to the size of Paddle's struct");
 
-void* find(const Callback* callbacks, const char* name) {
+void* find_callback(const Callback* callbacks, const char* name) {
   for (; callbacks->slot != nullptr; ++callbacks) {
     if (std::strcmp(callbacks->slot, name) == 0) return callbacks->function;
   }
@@ -148,13 +148,13 @@ void* find(const Callback* callbacks, const char* name) {
 
 bool fill_device_interface(void* device_interface, size_t size, const Callback* callbacks) {
   int version = k30;
-  while (version < kVersions && kSizes[version] != size) ++version;
+  while (version < kVersions && kInterfaceSizes[version] != size) ++version;
   if (version == kVersions) return false;
 
   char* position = static_cast<char*>(device_interface) + sizeof(size_t);
   for (const Slot& slot : kSlots) {
-    if (!has(slot, static_cast<Version>(version))) continue;
-    if (void* function = find(callbacks, slot.name)) *reinterpret_cast<void**>(position) = function;
+    if (!exists_in(slot, static_cast<Version>(version))) continue;
+    if (void* function = find_callback(callbacks, slot.name)) *reinterpret_cast<void**>(position) = function;
     position += sizeof(void*) * static_cast<size_t>(slot.count);
   }
   return true;

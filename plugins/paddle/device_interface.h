@@ -5,8 +5,12 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace unihal::paddle {
+
+// C_Status, which callbacks return.
+enum Status : int32_t { kSuccess = 0, kFailed = 2, kError = 3 };
 
 // A callback under the name that it has in Paddle's device_ext.h.
 struct Callback {

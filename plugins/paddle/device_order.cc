@@ -32,7 +32,7 @@ size_t backends_passed_over(const char* device_type) {
   return index;
 }
 
-size_t row_of(const std::string& device_type) {
+size_t row_of_type(const std::string& device_type) {
   uhal_device_type_info info = {};
   info.struct_size = sizeof info;
   size_t row = 0;
@@ -41,22 +41,24 @@ size_t row_of(const std::string& device_type) {
 }
 
 // Other plugins' types keep their places before ours.
-size_t position(const std::string& device_type) {
+size_t position_of_type(const std::string& device_type) {
   const auto found = positions().find(device_type);
   return found == positions().end() ? 0 : found->second;
 }
 
 Types list() {
   Types types = original_list();
-  std::stable_sort(types.begin(), types.end(),
-                   [](const std::string& a, const std::string& b) { return position(a) < position(b); });
+  std::stable_sort(types.begin(), types.end(), [](const std::string& a, const std::string& b) {
+    return position_of_type(a) < position_of_type(b);
+  });
   return types;
 }
 
 }  // namespace
 
 void note_device_type(const char* device_type) {
-  positions()[device_type] = 1 + backends_passed_over(device_type) * uhal_device_type_count() + row_of(device_type);
+  positions()[device_type] =
+      1 + backends_passed_over(device_type) * uhal_device_type_count() + row_of_type(device_type);
 }
 
 const char* order_device_types() {

@@ -22,15 +22,15 @@ constexpr const char* kSetConstantSymbol = "_ZN3phi5funcs12set_constantERKNS_13D
 using Shared = std::shared_ptr<void>;
 
 // A paddle::Tensor is returned through a pointer, and the optional operand is a pointer too: both only pass through.
-using Add = void* (*)(void* result, const void* x, const void* y, void* optional);
+using AddTensors = void* (*)(void* result, const void* x, const void* y, void* optional);
 using Accumulate = void (*)(void* holder, size_t slot, size_t rank, const void* tensor, bool create_graph);
 using SetConstant = void (*)(const void* context, void* tensor, float value);
-Add original_add = nullptr;
+AddTensors original_add = nullptr;
 Accumulate original_accumulate = nullptr;
 SetConstant original_set_constant = nullptr;
 
 const Shared& (*shared_of)(const void* tensor) = nullptr;
-const Place& (*place_of)(const void* dense_tensor) = nullptr;
+const Place& (*place_of_tensor)(const void* dense_tensor) = nullptr;
 void* (*copy_tensor)(void* result, const void* tensor) = nullptr;
 void* (*context_pool)() = nullptr;
 void* (*context_of)(void* pool, const Place& place) = nullptr;
@@ -44,8 +44,8 @@ bool add_in_place(const void* x, const void* sum) {
   const Shared &added = shared_of(x), &target = shared_of(sum);
   if (target.use_count() != 1 || !is_dense_tensor(added.get()) || !is_dense_tensor(target.get())) return false;
   const Tensor from{added.get()}, to{target.get()};
-  const Place& place = place_of(to.handle);
-  const Place& other = place_of(from.handle);
+  const Place& place = place_of_tensor(to.handle);
+  const Place& other = place_of_tensor(from.handle);
   if (place.kind != kCustomPlace || other.kind != kCustomPlace || place.device_type_id != other.device_type_id ||
       place.ordinal != other.ordinal || !from.is_allocated() || !to.is_allocated()) {
     return false;
@@ -70,7 +70,7 @@ void accumulate(void* holder, size_t slot, size_t rank, const void* tensor, bool
 }
 
 // Where gradients meet, `y` is the sum so far, which the result replaces.
-void* add(void* result, const void* x, const void* y, void* optional) {
+void* add_or_accumulate(void* result, const void* x, const void* y, void* optional) {
   const bool of_gradients = accumulating;
   accumulating = false;
   if (of_gradients && add_in_place(x, y)) return copy_tensor(result, y);
@@ -79,7 +79,7 @@ void* add(void* result, const void* x, const void* y, void* optional) {
 
 void set_constant(const void* context, void* tensor, float value) {
   const Tensor target{tensor};
-  if (!target.is_allocated() || place_of(tensor).kind != kCustomPlace) {
+  if (!target.is_allocated() || place_of_tensor(tensor).kind != kCustomPlace) {
     return original_set_constant(context, tensor, value);
   }
   const Context ours(context, "full");
@@ -90,23 +90,17 @@ void set_constant(const void* context, void* tensor, float value) {
   fill(ours, y, value, static_cast<int64_t>(value));
 }
 
-template <class Function>
-bool bind(const char* symbol, Function* function) {
-  void* library = find_paddle_library(symbol);
-  if (library != nullptr) *function = reinterpret_cast<Function>(dlsym(library, symbol));
-  return library != nullptr;
-}
-
-void redirect() {
-  if (!bind("_ZNK6paddle6Tensor4implEv", &shared_of) || !bind("_ZNK3phi11DenseTensor5placeEv", &place_of) ||
-      !bind("_ZN6paddle6TensorC1ERKS0_", &copy_tensor) ||
-      !bind("_ZN3phi17DeviceContextPool8InstanceEv", &context_pool) ||
-      !bind("_ZN3phi17DeviceContextPool3GetERKNS_5PlaceE", &context_of)) {
+void redirect_gradients() {
+  if (!bind_function("_ZNK6paddle6Tensor4implEv", &shared_of) ||
+      !bind_function("_ZNK3phi11DenseTensor5placeEv", &place_of_tensor) ||
+      !bind_function("_ZN6paddle6TensorC1ERKS0_", &copy_tensor) ||
+      !bind_function("_ZN3phi17DeviceContextPool8InstanceEv", &context_pool) ||
+      !bind_function("_ZN3phi17DeviceContextPool3GetERKNS_5PlaceE", &context_of)) {
     return;
   }
   static_cast<void>(redirect_paddle_function(kSetConstantSymbol, set_constant, &original_set_constant));
   const char* const symbol = find_paddle_library(kAddSymbol) != nullptr ? kAddSymbol : kOldAddSymbol;
-  if (redirect_paddle_function(symbol, add, &original_add) != nullptr) return;
+  if (redirect_paddle_function(symbol, add_or_accumulate, &original_add) != nullptr) return;
   static_cast<void>(redirect_paddle_function(kAccumulateSymbol, accumulate, &original_accumulate));
 }
 
@@ -114,7 +108,7 @@ void redirect() {
 
 void shorten_eager_gradients() {
   static const bool done = [] {
-    redirect();
+    redirect_gradients();
     return true;
   }();
   static_cast<void>(done);

@@ -32,7 +32,6 @@ struct KernelResult {
   bool has_fallback_cpu;
   bool is_stride_kernel;
 };
-constexpr int32_t kAnyLayout = 0;
 
 using Select = KernelResult (*)(const void* factory, const std::string& name, const KernelKey& key, bool strided);
 // Returns a phi::Kernel: always the same empty one where there is none.
@@ -61,7 +60,7 @@ const char* key_dtype_name(const KernelKey& key) {
   return dtype_name(dtype_of_number(dtype));
 }
 
-FallenKernel describe(const std::string& name, const KernelKey& key) {
+FallenKernel describe_fallen(const std::string& name, const KernelKey& key) {
   return {name, std::string(key_dtype_name(key)) + ": " + reason(name)};
 }
 
@@ -94,7 +93,7 @@ void refuse_sparse_tensors(const std::string& name, const KernelKey& key, const 
 KernelResult select_and_record(const void* factory, const std::string& name, const KernelKey& key, bool strided) {
   KernelResult result = original_select(factory, name, key, strided);
   if (result.has_fallback_cpu && key.backend >= kFirstCustomBackend) {
-    refuse_in_place_call(describe(name, key));
+    refuse_in_place_call(describe_fallen(name, key));
     record(name, key);
     refuse_sparse_tensors(name, key, result.kernel);
   } else if (key.backend >= kFirstCustomBackend) {
@@ -111,7 +110,7 @@ bool has_and_record(const void* factory, const std::string& name, const KernelKe
     const KernelKey on_cpu = {kCpuBackend, kAnyLayout, key.dtype};
     if (original_has(factory, name, on_cpu)) {
       record(name, key);
-      if (LoweringWatch* graph = LoweringWatch::current()) graph->note(describe(name, key));
+      if (LoweringWatch* graph = LoweringWatch::current()) graph->note(describe_fallen(name, key));
     }
   }
   return found;
@@ -140,7 +139,7 @@ const void* select_any_and_record(const void* factory, const std::string& name, 
   return kernel;
 }
 
-const char* redirect_all() {
+const char* redirect_selection() {
   const char* missing[] = {
       redirect_paddle_function(kSelectSymbol, select_and_record, &original_select),
       redirect_paddle_function(kSelectAnySymbol, select_any_and_record<original_select_any>, &original_select_any),
@@ -153,7 +152,7 @@ const char* redirect_all() {
 }  // namespace
 
 const char* watch_fallbacks() {
-  static const char* missing = redirect_all();
+  static const char* missing = redirect_selection();
   return missing;
 }
 

@@ -20,8 +20,7 @@ struct ReplayCount {
 
 namespace {
 
-// C_Status, C_StreamCaptureStatus
-enum Status : int32_t { kSuccess = 0, kFailed = 2 };
+// C_StreamCaptureStatus
 enum CaptureStatus : int32_t { kNotCapturing = 0, kCapturing = 1 };
 
 // What Paddle may update in a graph before each replay: nothing.
@@ -61,7 +60,7 @@ void drop(ReplayCount* replays) {
   delete replays;
 }
 
-Status release(Graph* graph) {
+Status release_graph(Graph* graph) {
   if (graph == nullptr || --graph->references > 0) return kSuccess;
   const uhal_status status = uhal_graph_destroy(graph->handle);
   drop(graph->replays);
@@ -100,7 +99,7 @@ Status instantiate(Graph** executable, Graph** graph, void** node, char*, size_t
   return kSuccess;
 }
 
-Status launch(void*, Graph* graph, Stream* stream) {
+Status launch_graph(void*, Graph* graph, Stream* stream) {
   return is_our_stream(stream) ? finish(uhal_graph_launch(graph->handle, stream->handle)) : kFailed;
 }
 
@@ -170,9 +169,9 @@ const Callback* graph_callbacks() {
       UNIHAL_CALLBACK("destroy_blaslt_handle", drop_handle),
       UNIHAL_CALLBACK("cuda_stream_begin_capture", begin),
       UNIHAL_CALLBACK("cuda_stream_end_captrue", end),
-      UNIHAL_CALLBACK("cuda_graph_launch", launch),
-      UNIHAL_CALLBACK("cuda_graph_destroy", release),
-      UNIHAL_CALLBACK("cuda_graph_exec_destroy", release),
+      UNIHAL_CALLBACK("cuda_graph_launch", launch_graph),
+      UNIHAL_CALLBACK("cuda_graph_destroy", release_graph),
+      UNIHAL_CALLBACK("cuda_graph_exec_destroy", release_graph),
       UNIHAL_CALLBACK("cuda_graph_instantiate", instantiate),
       UNIHAL_CALLBACK("cuda_graph_get_nodes", count_nodes),
       UNIHAL_CALLBACK("cuda_stream_capture_info", query),

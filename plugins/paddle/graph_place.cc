@@ -59,7 +59,7 @@ void* key_attribute(void* context, void* type, KernelKey& key) {
   return original_key_attribute(context, type, corrected);
 }
 
-const char* redirect_all() {
+const char* redirect_places() {
   const char* missing[] = {redirect_paddle_function(kLowerSymbol, lower, &original_lower),
                            redirect_paddle_function(kPlaceSymbol, to_place, &original_to_place),
                            redirect_paddle_function(kKeyAttributeSymbol, key_attribute, &original_key_attribute)};
@@ -69,7 +69,7 @@ const char* redirect_all() {
 }  // namespace
 
 const char* correct_graph_places() {
-  static const char* missing = redirect_all();
+  static const char* missing = redirect_places();
   return missing;
 }
 

@@ -14,19 +14,14 @@ namespace {
 using PlaceOf = const Place* (*)(const void* tensor);
 using HostAllocate = void* (*)(const void* device_context, void* tensor, int32_t phi_dtype, size_t bytes, bool fake);
 
-template <class Function>
-Function find(const char* symbol) {
-  void* library = find_paddle_library(symbol);
-  return library == nullptr ? nullptr : reinterpret_cast<Function>(dlsym(library, symbol));
-}
-
 PlaceOf place_of() {
-  static const auto function = find<PlaceOf>("_ZNK3phi11DenseTensor5placeEv");
+  static const auto function = find_function<PlaceOf>("_ZNK3phi11DenseTensor5placeEv");
   return function;
 }
 
 HostAllocate host_allocate() {
-  static const auto function = find<HostAllocate>("_ZNK3phi13DeviceContext9HostAllocEPNS_10TensorBaseENS_8DataTypeEmb");
+  static const auto function =
+      find_function<HostAllocate>("_ZNK3phi13DeviceContext9HostAllocEPNS_10TensorBaseENS_8DataTypeEmb");
   return function;
 }
 
@@ -34,7 +29,7 @@ constexpr int8_t kCpuPlace = 1;     // phi::AllocationType::CPU
 constexpr uint8_t kAnyBackend = 0;  // phi::Backend::ALL_BACKEND
 
 // phi::TensorArgDef begins with its backend.
-void declare(List definitions, uint32_t arguments) {
+void set_any_backend(List definitions, uint32_t arguments) {
   auto** array = static_cast<void**>(definitions.data);
   for (size_t i = 0; i < definitions.size; ++i) {
     if ((arguments >> i & 1) != 0) *static_cast<uint8_t*>(array[i]) = kAnyBackend;
@@ -101,8 +96,8 @@ void declare_anywhere(uint32_t inputs, uint32_t outputs, void* kernel) {
   if (!host_tensors_known()) return;
   int status;
   void* definitions = phi.PD_KernelGetArgsDef(kernel, &status);
-  declare(phi.PD_KernelArgsDefGetInputArgDefs(definitions, &status), inputs);
-  declare(phi.PD_KernelArgsDefGetOutputArgDefs(definitions, &status), outputs);
+  set_any_backend(phi.PD_KernelArgsDefGetInputArgDefs(definitions, &status), inputs);
+  set_any_backend(phi.PD_KernelArgsDefGetOutputArgDefs(definitions, &status), outputs);
 }
 
 }  // namespace unihal::paddle

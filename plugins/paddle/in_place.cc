@@ -86,7 +86,7 @@ std::string printed(const void* program) {
   return stream.str();
 }
 
-bool has(const std::string& line, const std::string& part) { return line.find(part) != std::string::npos; }
+bool contains(const std::string& line, const std::string& part) { return line.find(part) != std::string::npos; }
 
 // "name:"value"" -> value
 std::string text_attribute(const std::string& line, const char* name) {
@@ -111,7 +111,7 @@ bool is_copy_to_host(const std::string& line) { return text_attribute(line, "ker
 
 // Whether an operand is, or was copied from, memory of the device.
 bool reads_the_device(const std::string& line, const std::set<std::string>& copied) {
-  if (has(line, "(custom_device_tensor") || has(line, ", custom_device_tensor")) return true;
+  if (contains(line, "(custom_device_tensor") || contains(line, ", custom_device_tensor")) return true;
   for (const std::string& value : values_in_parentheses(line, line.find("\" ("))) {
     if (copied.count(value) != 0) return true;
   }
@@ -138,7 +138,7 @@ void LoweringWatch::refuse_in_place_ops(const void* lowered) const {
     if (is_copy_to_host(line)) {
       for (const std::string& value : values_in_parentheses(line, 0)) copied.insert(value);
     }
-    if (!has(line, "is_inplace:true") || !has(line, "kernel_key:<backend:CPU|")) continue;
+    if (!contains(line, "is_inplace:true") || !contains(line, "kernel_key:<backend:CPU|")) continue;
     const std::string kernel = text_attribute(line, "kernel_name");
     for (const FallenKernel& fallen : fallen_) {
       if (fallen.name == kernel && reads_the_device(line, copied)) refuse(text_attribute(line, "op_name"), fallen);

@@ -12,6 +12,24 @@ namespace unihal::paddle {
 // A handle of the loaded library, belonging to Paddle, that exports `symbol`; nullptr if none does.
 void* find_paddle_library(const char* symbol);
 
+// A function of a library, and of the one that find_paddle_library() finds; nullptr if there is none.
+template <class Function>
+Function find_function(void* library, const char* symbol) {
+  return reinterpret_cast<Function>(dlsym(library, symbol));
+}
+template <class Function>
+Function find_function(const char* symbol) {
+  void* library = find_paddle_library(symbol);
+  return library == nullptr ? nullptr : find_function<Function>(library, symbol);
+}
+
+// Sets *function to one of Paddle's functions; returns false if there is none.
+template <class Function>
+bool bind_function(const char* symbol, Function* function) {
+  *function = find_function<Function>(symbol);
+  return *function != nullptr;
+}
+
 // Points every jump slot of Paddle's libraries that calls `symbol` to `replacement`. Returns the number of slots.
 int redirect_paddle_calls(const char* symbol, void* replacement);
 

@@ -14,7 +14,7 @@ Switch find_switch(const char* symbol) {
   return library != nullptr ? reinterpret_cast<Switch>(dlsym(library, symbol)) : nullptr;
 }
 
-uhal_math_mode mode_of(Switch allows_tf32) {
+uhal_math_mode math_mode_of(Switch allows_tf32) {
   return allows_tf32 != nullptr && allows_tf32() ? UHAL_MATH_ALLOW_TF32 : UHAL_MATH_STRICT;
 }
 
@@ -22,12 +22,12 @@ uhal_math_mode mode_of(Switch allows_tf32) {
 
 uhal_math_mode product_math_mode() {
   static const Switch allows_tf32 = find_switch("_ZN3phi15AllowTF32CublasEv");
-  return mode_of(allows_tf32);
+  return math_mode_of(allows_tf32);
 }
 
 uhal_math_mode dnn_math_mode() {
   static const Switch allows_tf32 = find_switch("_ZN3phi14AllowTF32CudnnEv");
-  return mode_of(allows_tf32);
+  return math_mode_of(allows_tf32);
 }
 
 }  // namespace unihal::paddle

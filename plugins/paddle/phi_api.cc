@@ -17,7 +17,7 @@ constexpr uhal_dtype kToUhal[kDtypeCount] = {UHAL_DTYPE_INVALID, UHAL_BOOL,     
                                              UHAL_INT32,         UHAL_INT64,    UHAL_FLOAT16,   UHAL_FLOAT32,
                                              UHAL_FLOAT64,       UHAL_BFLOAT16, UHAL_COMPLEX64, UHAL_COMPLEX128};
 
-const char* bind() {
+const char* bind_phi() {
   void* library = find_paddle_library("PD_RegisterPhiKernel");
   if (library == nullptr) return "PD_RegisterPhiKernel";
   const char* missing = nullptr;
@@ -51,7 +51,7 @@ Dtype to_paddle(uhal_dtype dtype) {
 }
 
 const char* load_phi() {
-  static const char* missing = bind();
+  static const char* missing = bind_phi();
   return missing;
 }
 

@@ -9,6 +9,8 @@ namespace unihal::paddle {
 // phi::Backend. Device types of plugins follow kFirstCustomBackend in the order of their type ids.
 enum Backend : uint8_t { kCpuBackend = 1, kCustomBackend = 8, kFirstCustomBackend = 9 };
 
+constexpr int32_t kAnyLayout = 0;  // phi::DataLayout::ANY
+
 // phi::KernelKey.
 struct KernelKey {
   uint8_t backend;

@@ -17,7 +17,6 @@
 namespace unihal::paddle {
 namespace {
 
-enum Status : int32_t { kSuccess = 0 };  // C_Status
 // phi::TracerEventType
 enum EventType : int32_t { kRuntimeCall = 3, kKernel = 4, kCopy = 5, kFill = 6 };
 
@@ -36,12 +35,12 @@ struct RuntimeEvent {
 // phi::DeviceTraceEvent; the call of the same correlation submitted it. What follows is about CUDA's launches and kinds
 // of memory, as large as the largest of that.
 constexpr size_t kDetailBytes = 160;
-constexpr size_t kNameBytes = 50;
+constexpr size_t kDetailNameBytes = 50;
 struct CopyDetail {
   uint64_t bytes;
-  char kind[kNameBytes];
-  char source[kNameBytes];
-  char destination[kNameBytes];
+  char kind[kDetailNameBytes];
+  char source[kDetailNameBytes];
+  char destination[kDetailNameBytes];
 };
 static_assert(sizeof(CopyDetail) == kDetailBytes);
 struct DeviceEvent {
@@ -60,7 +59,7 @@ struct DeviceEvent {
   };
 };
 
-using Add = void (*)(void* collector, void* event);
+using AddEvent = void (*)(void* collector, void* event);
 constexpr const char* kAddRuntimeEvent = "profiler_add_runtime_trace_event";
 constexpr const char* kAddDeviceEvent = "profiler_add_device_trace_event";
 
@@ -116,7 +115,7 @@ bool begins_with(const char* text, const char* beginning) {
   return std::strncmp(text, beginning, std::strlen(beginning)) == 0;
 }
 
-void describe(DeviceEvent* event, const uhal_profiler_event& work) {
+void describe_event(DeviceEvent* event, const uhal_profiler_event& work) {
   std::memset(event->none, 0, sizeof event->none);
   event->type = kKernel;
   if (begins_with(work.op, "fill")) {
@@ -125,7 +124,7 @@ void describe(DeviceEvent* event, const uhal_profiler_event& work) {
   } else if (begins_with(work.op, "copy.")) {
     event->type = kCopy;
     event->copy.bytes = work.bytes;
-    std::snprintf(event->copy.kind, kNameBytes, "%s", work.op + std::strlen("copy."));
+    std::snprintf(event->copy.kind, kDetailNameBytes, "%s", work.op + std::strlen("copy."));
   }
 }
 
@@ -144,8 +143,8 @@ bool is_of_type(const uhal_device* device, const char* device_type, int32_t* ord
 void give_profiled_work(void* collector, const char* device_type) {
   void* library = find_paddle_library(kAddDeviceEvent);
   if (library == nullptr) return;
-  const auto add_call = reinterpret_cast<Add>(dlsym(library, kAddRuntimeEvent));
-  const auto add_work = reinterpret_cast<Add>(dlsym(library, kAddDeviceEvent));
+  const auto add_call = reinterpret_cast<AddEvent>(dlsym(library, kAddRuntimeEvent));
+  const auto add_work = reinterpret_cast<AddEvent>(dlsym(library, kAddDeviceEvent));
   std::lock_guard<std::mutex> lock(recording().mutex);
   if (!recording().made || add_call == nullptr) return;
   const uint64_t origin = recording().start;
@@ -174,7 +173,7 @@ void give_profiled_work(void* collector, const char* device_type) {
                          work.stream,
                          correlation,
                          {}};
-    describe(&event, work);
+    describe_event(&event, work);
     add_call(collector, &call);
     add_work(collector, &event);
   }

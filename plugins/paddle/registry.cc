@@ -5,14 +5,13 @@
 #include <map>
 
 #include "plugins/paddle/host_tensor.h"
+#include "plugins/paddle/phi_types.h"
 #include "plugins/paddle/selected_rows.h"
 #include "plugins/paddle/signature.h"
 #include "plugins/paddle/sparse_tensors.h"
 
 namespace unihal::paddle {
 namespace {
-
-constexpr int32_t kAnyLayout = 0;
 
 std::map<const KernelRow*, std::string>& skipped() {
   static auto* reasons = new std::map<const KernelRow*, std::string>();

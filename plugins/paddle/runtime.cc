@@ -26,8 +26,6 @@
 namespace unihal::paddle {
 namespace {
 
-// C_Status
-enum Status : int32_t { kSuccess = 0, kFailed = 2, kError = 3 };
 // C_Device_st
 struct DeviceNumber {
   int id;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <vector>
 
 #include "plugins/paddle/arguments.h"
 
@@ -15,6 +16,8 @@ class Scratch : public View {
       : Scratch(context, dtype, like.shape, like.rank) {}
   Scratch(const Context& context, uhal_dtype dtype, std::initializer_list<int64_t> dims)
       : Scratch(context, dtype, dims.begin(), static_cast<int>(dims.size())) {}
+  Scratch(const Context& context, uhal_dtype dtype, const std::vector<int64_t>& dims)
+      : Scratch(context, dtype, dims.data(), static_cast<int>(dims.size())) {}
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
   ~Scratch() { uhal_free(stream_->device, stream_->handle, data); }

@@ -18,26 +18,21 @@ char* implementation(void* handle) {
   return *reinterpret_cast<char**>(static_cast<char*>(handle) + kImplementationOffset);
 }
 
-using Rows = std::vector<int64_t>;
-using Construct = void (*)(void* object, const Rows& rows, const int64_t& height);
-using Destroy = void (*)(void* object);
+using RowList = std::vector<int64_t>;
+using ConstructRows = void (*)(void* object, const RowList& rows, const int64_t& height);
+using DestroyRows = void (*)(void* object);
 using Elements = int64_t (*)(const void* object);
 
-template <class Function>
-Function find(void* library, const char* symbol) {
-  return reinterpret_cast<Function>(dlsym(library, symbol));
-}
-
-bool looks_as_expected() {
+bool rows_look_as_expected() {
   constexpr const char* kConstructor = "_ZN3phi12SelectedRowsC1ERKSt6vectorIlSaIlEERKl";
   void* library = find_paddle_library(kConstructor);
   if (library == nullptr) return false;
-  const auto construct = find<Construct>(library, kConstructor);
-  const auto destroy = find<Destroy>(library, "_ZN3phi12SelectedRowsD1Ev");
-  const auto elements = find<Elements>(library, "_ZNK3phi12SelectedRows5numelEv");
+  const auto construct = find_function<ConstructRows>(library, kConstructor);
+  const auto destroy = find_function<DestroyRows>(library, "_ZN3phi12SelectedRowsD1Ev");
+  const auto elements = find_function<Elements>(library, "_ZNK3phi12SelectedRows5numelEv");
   if (destroy == nullptr || elements == nullptr) return false;
 
-  const Rows rows = {3, 5, 3};
+  const RowList rows = {3, 5, 3};
   const int64_t height = 7, dims[] = {3, 4};
   alignas(16) unsigned char object[2 * kSelectedRowsBytes] = {};
   construct(object, rows, height);
@@ -54,12 +49,12 @@ bool looks_as_expected() {
 
 }  // namespace
 
-std::vector<int64_t>& SelectedRows::rows() const { return *reinterpret_cast<Rows*>(implementation(handle)); }
+std::vector<int64_t>& SelectedRows::rows() const { return *reinterpret_cast<RowList*>(implementation(handle)); }
 int64_t& SelectedRows::height() const { return *reinterpret_cast<int64_t*>(implementation(handle) + kHeightOffset); }
 Tensor SelectedRows::value() const { return Tensor{*reinterpret_cast<void**>(implementation(handle) + kValueOffset)}; }
 
 bool selected_rows_known() {
-  static const bool known = looks_as_expected();
+  static const bool known = rows_look_as_expected();
   return known;
 }
 

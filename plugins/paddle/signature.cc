@@ -14,7 +14,6 @@
 namespace unihal::paddle {
 namespace {
 
-constexpr int32_t kAnyLayout = 0;
 // phi::DataType's numbers of the dtypes that CPU kernels are looked up by, most usual first: float32, int64,
 // int32, float64, bool, complex64, int8, and "any".
 constexpr int32_t kLookupDtypes[] = {10, 9, 7, 11, 1, 12, 3, 0};
@@ -90,8 +89,6 @@ std::string spell_types(const Definitions& definitions) {
   return result;
 }
 
-constexpr int32_t kPhiFloat32 = 10, kPhiFloat64 = 11, kPhiComplex64 = 12, kPhiComplex128 = 13;
-
 int32_t& dtype_of(void* definition) {
   return *reinterpret_cast<int32_t*>(static_cast<char*>(definition) + kDtypeOffset);
 }
@@ -108,7 +105,7 @@ std::vector<int32_t> dtypes_of(const Definitions& definitions, int32_t kernel_dt
   return dtypes;
 }
 
-void declare(const std::vector<int32_t>& dtypes, bool is_double, const Definitions& definitions) {
+void set_dtypes(const std::vector<int32_t>& dtypes, bool is_double, const Definitions& definitions) {
   for (size_t i = 0; i < dtypes.size() && i < definitions.size(); ++i) {
     if (dtypes[i] == kOwnDtype) continue;
     dtype_of(definitions[i]) = dtypes[i] == kComplexOfOwn ? (is_double ? kPhiComplex128 : kPhiComplex64)
@@ -228,8 +225,9 @@ bool takes_sparse_tensors(const void* kernel) {
 void declare_dtypes(const PaddleSignature& signature, bool is_double, void* kernel) {
   int status;
   void* definitions = phi.PD_KernelGetArgsDef(kernel, &status);
-  declare(signature.input_dtypes, is_double, Definitions(phi.PD_KernelArgsDefGetInputArgDefs(definitions, &status)));
-  declare(signature.output_dtypes, is_double, Definitions(phi.PD_KernelArgsDefGetOutputArgDefs(definitions, &status)));
+  set_dtypes(signature.input_dtypes, is_double, Definitions(phi.PD_KernelArgsDefGetInputArgDefs(definitions, &status)));
+  set_dtypes(signature.output_dtypes, is_double,
+             Definitions(phi.PD_KernelArgsDefGetOutputArgDefs(definitions, &status)));
 }
 
 }  // namespace unihal::paddle

@@ -38,7 +38,7 @@ void (*set_stream)(void* allocation, Stream* stream) = nullptr;
 
 // Larger ones cost more where they are computed than here.
 constexpr size_t kLargest = 32 << 10;
-constexpr size_t kSizes = kLargest / kMinimumChunk;
+constexpr size_t kShelfSizes = kLargest / kMinimumChunk;
 constexpr size_t kMostBytes = 4 << 20;
 
 std::atomic<bool> keeping{false};
@@ -75,7 +75,7 @@ class Shelf {
   // Gives all of them back to the pool. Whether there were any.
   bool clear() {
     bool any = false;
-    for (size_t i = 0; i < kSizes; ++i) {
+    for (size_t i = 0; i < kShelfSizes; ++i) {
       while (void* allocation = take((i + 1) * kMinimumChunk)) {
         any = true;
         original_free(allocator_, allocation);
@@ -103,7 +103,7 @@ class Shelf {
   void* const allocator_;
   std::atomic_flag busy_ = ATOMIC_FLAG_INIT;
   size_t kept_bytes_ = 0;
-  Row rows_[kSizes];
+  Row rows_[kShelfSizes];
 };
 
 // One for each device and stream that Paddle computes on; beyond that many its pool stays as it is. Shelves stay for
@@ -112,7 +112,7 @@ constexpr size_t kMostShelves = 16;
 std::atomic<Shelf*> shelves[kMostShelves];
 std::mutex adding;
 
-Shelf* find(const void* allocator) {
+Shelf* shelf_of(const void* allocator) {
   for (const auto& place : shelves) {
     Shelf* const shelf = place.load(std::memory_order_acquire);
     if (shelf == nullptr || shelf->allocator() == allocator) return shelf;
@@ -133,7 +133,7 @@ Shelf* find(const void* allocator) {
     return;
   }
   const std::lock_guard<std::mutex> lock(adding);
-  if (find(allocator) != nullptr) return;
+  if (shelf_of(allocator) != nullptr) return;
   for (auto& place : shelves) {
     if (place.load(std::memory_order_relaxed) != nullptr) continue;
     return place.store(new (std::nothrow) Shelf(allocator), std::memory_order_release);
@@ -146,7 +146,7 @@ Shelf* find(const void* allocator) {
     allocation = original_allocate(allocator, bytes);
   } catch (...) {
     // What is kept here may be what is missing.
-    if (shelf == nullptr) shelf = find(allocator);
+    if (shelf == nullptr) shelf = shelf_of(allocator);
     if (shelf == nullptr || !shelf->clear()) throw;
     allocation = original_allocate(allocator, bytes);
   }
@@ -156,9 +156,9 @@ Shelf* find(const void* allocator) {
   return allocation;
 }
 
-void* allocate(void* allocator, size_t bytes) {
+void* allocate_from_shelf(void* allocator, size_t bytes) {
   Shelf* shelf = nullptr;
-  if (is_small(bytes) && keeping.load(std::memory_order_relaxed) && (shelf = find(allocator)) != nullptr) {
+  if (is_small(bytes) && keeping.load(std::memory_order_relaxed) && (shelf = shelf_of(allocator)) != nullptr) {
     if (void* const allocation = shelf->take(bytes)) {
       set_stream(allocation, default_stream(allocator));
       return allocation;
@@ -167,17 +167,17 @@ void* allocate(void* allocator, size_t bytes) {
   return allocate_anew(allocator, shelf, bytes);
 }
 
-void free(void* allocator, void* allocation) {
+void free_to_shelf(void* allocator, void* allocation) {
   const size_t bytes = bytes_of(allocation);
   if (is_small(bytes) && bytes % kMinimumChunk == 0 && keeping.load(std::memory_order_relaxed)) {
-    Shelf* const shelf = find(allocator);
+    Shelf* const shelf = shelf_of(allocator);
     if (shelf != nullptr && shelf->put(allocation)) return;
   }
   original_free(allocator, allocation);
 }
 
-uint64_t release(void* allocator, const void* place) {
-  if (Shelf* const shelf = find(allocator)) shelf->clear();
+uint64_t release_with_shelf(void* allocator, const void* place) {
+  if (Shelf* const shelf = shelf_of(allocator)) shelf->clear();
   return original_release(allocator, place);
 }
 
@@ -187,31 +187,24 @@ bool record_stream(void* allocation, void* stream) {
   return original_record_stream(allocation, stream);
 }
 
-template <class Function>
-bool bind(const char* symbol, Function* function) {
-  void* library = find_paddle_library(symbol);
-  if (library != nullptr) *function = reinterpret_cast<Function>(dlsym(library, symbol));
-  return library != nullptr;
-}
-
-bool redirect() {
-  if (keeps_no_idle_memory() || !bind(kAllocateSymbol, &original_allocate) || !bind(kFreeSymbol, &original_free) ||
-      !bind(kReleaseSymbol, &original_release) || !bind(kDefaultStreamSymbol, &default_stream) ||
-      !bind(kSetStreamSymbol, &set_stream) ||
+bool redirect_allocator() {
+  if (keeps_no_idle_memory() || !bind_function(kAllocateSymbol, &original_allocate) ||
+      !bind_function(kFreeSymbol, &original_free) || !bind_function(kReleaseSymbol, &original_release) ||
+      !bind_function(kDefaultStreamSymbol, &default_stream) || !bind_function(kSetStreamSymbol, &set_stream) ||
       redirect_paddle_function(kRecordStreamSymbol, record_stream, &original_record_stream) != nullptr) {
     return false;
   }
-  return redirect_virtual_functions(kTableSymbol,
-                                    {{reinterpret_cast<void*>(original_allocate), reinterpret_cast<void*>(allocate)},
-                                     {reinterpret_cast<void*>(original_free), reinterpret_cast<void*>(free)},
-                                     {reinterpret_cast<void*>(original_release), reinterpret_cast<void*>(release)}});
+  return redirect_virtual_functions(
+      kTableSymbol, {{reinterpret_cast<void*>(original_allocate), reinterpret_cast<void*>(allocate_from_shelf)},
+                     {reinterpret_cast<void*>(original_free), reinterpret_cast<void*>(free_to_shelf)},
+                     {reinterpret_cast<void*>(original_release), reinterpret_cast<void*>(release_with_shelf)}});
 }
 
 }  // namespace
 
 void keep_small_allocations() {
   static const bool redirected = [] {
-    keeping = redirect();
+    keeping = redirect_allocator();
     return true;
   }();
   static_cast<void>(redirected);

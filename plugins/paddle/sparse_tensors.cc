@@ -19,7 +19,7 @@ constexpr size_t kThirdPart = kSecondPart + kPartBytes;
 constexpr size_t kMostObjectBytes = 2048;
 
 // common::DDim.
-struct Dims {
+struct PaddleDims {
   int64_t lengths[9];
   int rank;
 };
@@ -29,8 +29,8 @@ using Destroy = void (*)(void* object);
 using Copy = void (*)(void* object, const void* other);
 using DimsAt = const void* (*)(const void* object);
 using AxesOfCoordinates = int32_t (*)(const void* object);
-using SetCoo = void (*)(void* object, const void* indices, const void* values, const Dims& dims, bool coalesced);
-using SetCsr = void (*)(void* object, const void* crows, const void* cols, const void* values, const Dims& dims);
+using SetCoo = void (*)(void* object, const void* indices, const void* values, const PaddleDims& dims, bool coalesced);
+using SetCsr = void (*)(void* object, const void* crows, const void* cols, const void* values, const PaddleDims& dims);
 
 constexpr const char* kSetCoo = "_ZN3phi15SparseCooTensor9SetMemberERKNS_11DenseTensorES3_RKN6common4DDimEb";
 constexpr const char* kSetCsr = "_ZN3phi15SparseCsrTensor9SetMemberERKNS_11DenseTensorES3_S3_RKN6common4DDimE";
@@ -40,25 +40,20 @@ struct Functions {
   SetCsr set_csr = nullptr;
 };
 
-template <class Function>
-Function find(void* library, const char* symbol) {
-  return reinterpret_cast<Function>(dlsym(library, symbol));
-}
-
 const Functions& functions() {
   static const Functions found = [] {
     Functions result;
     void* library = find_paddle_library(kSetCoo);
     if (library == nullptr) return result;
-    result.set_coo = find<SetCoo>(library, kSetCoo);
-    result.set_csr = find<SetCsr>(library, kSetCsr);
+    result.set_coo = find_function<SetCoo>(library, kSetCoo);
+    result.set_csr = find_function<SetCsr>(library, kSetCsr);
     return result;
   }();
   return found;
 }
 
-Dims as_dims(const std::vector<int64_t>& dims) {
-  Dims result = {};
+PaddleDims as_dims(const std::vector<int64_t>& dims) {
+  PaddleDims result = {};
   result.rank = static_cast<int>(std::min<size_t>(dims.size(), 9));
   std::copy_n(dims.begin(), result.rank, result.lengths);
   return result;
@@ -71,9 +66,9 @@ void resize(const Tensor& part, std::vector<int64_t> dims) {
 // An object of Paddle's own making.
 class Made {
  public:
-  Made(void* library, const char* destroy) : destroy_(find<Destroy>(library, destroy)), is_made_(false) {}
+  Made(void* library, const char* destroy) : destroy_(find_function<Destroy>(library, destroy)), is_made_(false) {}
   Made(void* library, const char* construct, const char* destroy) : Made(library, destroy) {
-    const auto make = find<Construct>(library, construct);
+    const auto make = find_function<Construct>(library, construct);
     if (make == nullptr || destroy_ == nullptr) return;
     make(object_);
     is_made_ = true;
@@ -84,7 +79,7 @@ class Made {
     if (is_made_) destroy_(object_);
   }
   void copy(void* library, const char* construct, const void* other) {
-    const auto make = find<Copy>(library, construct);
+    const auto make = find_function<Copy>(library, construct);
     if (make == nullptr || destroy_ == nullptr) return;
     make(object_, other);
     is_made_ = true;
@@ -97,11 +92,11 @@ class Made {
   bool is_made_;
 };
 
-bool looks_as_expected() {
+bool sparse_tensors_look_as_expected() {
   if (functions().set_coo == nullptr || functions().set_csr == nullptr) return false;
   void* library = find_paddle_library(kSetCoo);
-  const auto dims_at = find<DimsAt>(library, "_ZNK3phi15SparseCsrTensor4dimsEv");
-  const auto axes = find<AxesOfCoordinates>(library, "_ZNK3phi15SparseCooTensor10sparse_dimEv");
+  const auto dims_at = find_function<DimsAt>(library, "_ZNK3phi15SparseCsrTensor4dimsEv");
+  const auto axes = find_function<AxesOfCoordinates>(library, "_ZNK3phi15SparseCooTensor10sparse_dimEv");
   Made coo(library, "_ZN3phi15SparseCooTensorC1Ev", "_ZN3phi15SparseCooTensorD1Ev");
   Made csr(library, "_ZN3phi15SparseCsrTensorC1Ev", "_ZN3phi15SparseCsrTensorD1Ev");
   Made copied(library, "_ZN3phi15SparseCsrTensorD1Ev");
@@ -132,7 +127,7 @@ bool looks_as_expected() {
 }  // namespace
 
 std::vector<int64_t> SparseTensor::dims() const {
-  const auto& dims = *reinterpret_cast<const Dims*>(static_cast<const char*>(handle) + kDimsOffset);
+  const auto& dims = *reinterpret_cast<const PaddleDims*>(static_cast<const char*>(handle) + kDimsOffset);
   return {dims.lengths, dims.lengths + std::clamp(dims.rank, 0, 9)};
 }
 
@@ -155,7 +150,7 @@ void CsrTensor::set(const Tensor& crows, const Tensor& cols, const Tensor& value
 }
 
 bool sparse_tensors_known() {
-  static const bool known = looks_as_expected();
+  static const bool known = sparse_tensors_look_as_expected();
   return known;
 }
 

@@ -16,7 +16,7 @@ struct Block {
 Block first;
 std::mutex changing;
 
-std::atomic<const Stream*>* find(const Stream* stream) {
+std::atomic<const Stream*>* place_of_stream(const Stream* stream) {
   for (Block* block = &first; block != nullptr; block = block->next.load(std::memory_order_acquire)) {
     for (auto& place : block->streams) {
       if (place.load(std::memory_order_acquire) == stream) return &place;
@@ -42,7 +42,7 @@ uhal_status for_each(const uhal_device* device, Act act) {
 
 void add_stream(Stream* stream) {
   const std::lock_guard<std::mutex> lock(changing);
-  std::atomic<const Stream*>* place = find(nullptr);
+  std::atomic<const Stream*>* place = place_of_stream(nullptr);
   if (place == nullptr) {
     auto* block = new Block;
     place = &block->streams[0];
@@ -55,10 +55,10 @@ void add_stream(Stream* stream) {
 
 void remove_stream(Stream* stream) {
   const std::lock_guard<std::mutex> lock(changing);
-  if (std::atomic<const Stream*>* place = find(stream)) place->store(nullptr, std::memory_order_release);
+  if (std::atomic<const Stream*>* place = place_of_stream(stream)) place->store(nullptr, std::memory_order_release);
 }
 
-bool is_our_stream(const Stream* stream) { return stream != nullptr && find(stream) != nullptr; }
+bool is_our_stream(const Stream* stream) { return stream != nullptr && place_of_stream(stream) != nullptr; }
 
 uhal_status submit_in_device_order(uhal_device* device, const Stream* wanted, uhal_stream* otherwise,
                                    uhal_status (*submit)(uhal_stream* stream, void* argument), void* argument) {

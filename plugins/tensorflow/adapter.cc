@@ -39,15 +39,15 @@ State& state() {
   return *instance;
 }
 
-bool is(const char* name, const char* wanted) {
+bool is_set_to(const char* name, const char* wanted) {
   const char* value = std::getenv(name);
   return value != nullptr && std::string(value) == wanted;
 }
-bool flag(const char* name) { return is(name, "1"); }
+bool is_one(const char* name) { return is_set_to(name, "1"); }
 
 // Whether the memory check is in force. The device would know, but asking opens it, and this is `import tensorflow`.
 bool memory_is_checked() {
-  return flag("UNIHAL_CHECK_MEMORY") || (is("UNIHAL_BACKEND", "stub") && is("UNIHAL_STUB", "strict"));
+  return is_one("UNIHAL_CHECK_MEMORY") || (is_set_to("UNIHAL_BACKEND", "stub") && is_set_to("UNIHAL_STUB", "strict"));
 }
 
 void say(const char* type, const std::string& what) {
@@ -111,9 +111,8 @@ Types read_types(const char* text) {
 }  // namespace
 }  // namespace unihal::tensorflow
 
-using namespace unihal::tensorflow;
-
 void uhal_tensorflow_init_plugin(const char* type, SE_PlatformRegistrationParams* params, TF_Status*) {
+  using namespace unihal::tensorflow;
   std::lock_guard<std::mutex> lock(state().mutex);
   // A type can be registered once. A second copy of the plugin gets a name of its own and no devices.
   std::string name = type;
@@ -128,6 +127,7 @@ void uhal_tensorflow_init_plugin(const char* type, SE_PlatformRegistrationParams
 }
 
 void uhal_tensorflow_init_kernels(const char* type) {
+  using namespace unihal::tensorflow;
   {
     std::lock_guard<std::mutex> lock(state().mutex);
     const auto found = state().types.find(type);
@@ -136,7 +136,7 @@ void uhal_tensorflow_init_kernels(const char* type) {
   }
   install_interpreter_hook();
   // A control for tests: with it, nothing may pass that claims to have run on the device.
-  if (flag("UNIHAL_TENSORFLOW_NO_KERNELS")) return;
+  if (is_one("UNIHAL_TENSORFLOW_NO_KERNELS")) return;
   Registrar registrar(type);
   register_all(registrar);
   register_collectives(type);
@@ -144,24 +144,28 @@ void uhal_tensorflow_init_kernels(const char* type) {
 }
 
 void uhal_tensorflow_init_graph(const char*, TP_OptimizerRegistrationParams* params, TF_Status*) {
+  using namespace unihal::tensorflow;
   std::lock_guard<std::mutex> lock(state().mutex);
   const Registration& registration = state().types[state().last_type];
   fill_graph_registration(registration.platform.type.c_str(), params);
 }
 
 void uhal_tensorflow_init_profiler(const char* type, TF_ProfilerRegistrationParams* params, TF_Status*) {
+  using namespace unihal::tensorflow;
   std::lock_guard<std::mutex> lock(state().mutex);
   const Registration& registration = state().types[state().last_type];
   fill_profiler_registration(type, registration.has_devices ? registration.platform.device_type.c_str() : "", params);
 }
 
 void uhal_tensorflow_hide(const char* type, int hidden) {
+  using namespace unihal::tensorflow;
   std::lock_guard<std::mutex> lock(state().mutex);
   const auto found = state().types.find(type);
   if (found != state().types.end()) found->second.platform.hidden = hidden != 0;
 }
 
 const char* uhal_tensorflow_record_fallback(const char* type, const char* op, const char* types) {
+  using namespace unihal::tensorflow;
   thread_local auto* message = new std::string;
   Fallback fallback = {};
   if (!is_fallback(type, op, read_types(types), &fallback) || record_fallback(op, fallback, message)) return nullptr;

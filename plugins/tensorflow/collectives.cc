@@ -90,7 +90,7 @@ void disconnect(Communicators* communicators) {
   communicators->clear();
 }
 
-Outcome launch(const std::vector<Participant>& participants, const Communicators& communicators) {
+Outcome launch_collective(const std::vector<Participant>& participants, const Communicators& communicators) {
   uhal_status code = uhal_communicator_group_start();
   for (size_t rank = 0; rank < participants.size(); ++rank) {
     uhal_collective collective = participants[rank].collective;
@@ -131,7 +131,7 @@ Outcome submit(const std::vector<Participant>& participants) {
   Communicators& communicators = (*connected)[devices];
   Outcome outcome;
   if (communicators.empty()) outcome = connect(devices, &communicators);
-  if (outcome.code == UHAL_OK) outcome = launch(participants, communicators);
+  if (outcome.code == UHAL_OK) outcome = launch_collective(participants, communicators);
   if (outcome.code != UHAL_OK && outcome.code != UHAL_UNIMPLEMENTED) disconnect(&communicators);
   return outcome;
 }
@@ -216,7 +216,7 @@ Outcome was_cancelled(TF_Code code) {
 }
 
 // Lets a rank wait for the others; the last of them takes all. A cancelled one is alone, with its code.
-TF_Code join(const Participant& arrived, const unihal_collective_rank& rank, std::vector<Participant>* complete) {
+TF_Code meet(const Participant& arrived, const unihal_collective_rank& rank, std::vector<Participant>* complete) {
   std::lock_guard<std::mutex> lock(meetings().mutex);
   const TF_Code code = meetings().announced.extract(arrived.ticket).mapped();
   if (code != TF_OK) {
@@ -267,7 +267,7 @@ void arrive(int64_t ticket, TF_OpKernelContext* context, const unihal_collective
     return finish({arrived}, streamless);
   }
   std::vector<Participant> complete;
-  const TF_Code code = join(arrived, *rank, &complete);
+  const TF_Code code = meet(arrived, *rank, &complete);
   if (code != TF_OK) return finish(complete, was_cancelled(code));
   if (complete.empty()) return;
   std::sort(complete.begin(), complete.end(),

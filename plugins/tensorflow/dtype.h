@@ -43,7 +43,8 @@ constexpr bool contains(DtypeSet set, uhal_dtype dtype) { return (set & only(dty
 inline constexpr DtypeSet kInt32 = only(UHAL_INT32);
 inline constexpr DtypeSet kBool = only(UHAL_BOOL);
 inline constexpr DtypeSet kReducedFloats = only(UHAL_FLOAT16) | only(UHAL_BFLOAT16);
-inline constexpr DtypeSet kFloats = kReducedFloats | only(UHAL_FLOAT32) | only(UHAL_FLOAT64);
+inline constexpr DtypeSet kWideFloats = only(UHAL_FLOAT32) | only(UHAL_FLOAT64);
+inline constexpr DtypeSet kFloats = kReducedFloats | kWideFloats;
 inline constexpr DtypeSet kSignedIntegers = only(UHAL_INT8) | only(UHAL_INT16) | kInt32 | only(UHAL_INT64);
 inline constexpr DtypeSet kUnsignedIntegers =
     only(UHAL_UINT8) | only(UHAL_UINT16) | only(UHAL_UINT32) | only(UHAL_UINT64);

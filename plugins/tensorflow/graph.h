@@ -208,5 +208,6 @@ class Graph {
   bool complete_ = true;
   bool is_function_ = false;
 };
+using Edge = Graph::Edge;
 
 }  // namespace unihal::tensorflow

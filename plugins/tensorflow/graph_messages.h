@@ -14,10 +14,11 @@ enum {
   kValueFloat = 4,
   kValueBool = 5,
   kValueType = 6,
+  kValueShape = 7,
   kValueTensor = 8
 };
-enum { kListIntegers = 3, kListFloats = 4, kListTypes = 6 };
-enum { kShapeDimension = 2, kDimensionSize = 1 };
+enum { kListIntegers = 3, kListFloats = 4, kListTypes = 6, kListShapes = 7 };
+enum { kShapeDimension = 2, kShapeUnknownRank = 3, kDimensionSize = 1 };
 enum {
   kTensorType = 1,
   kTensorShape = 2,

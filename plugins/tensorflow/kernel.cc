@@ -56,7 +56,7 @@ Shape dims_of(const TF_Tensor* tensor) {
   return dims;
 }
 
-int64_t product(const int64_t* begin, const int64_t* end) {
+int64_t product_of_sizes(const int64_t* begin, const int64_t* end) {
   int64_t elements = 1;
   while (begin != end) elements *= *begin++;
   return elements;
@@ -517,6 +517,13 @@ bool Context::copy(const View& from, const View& to) {
   return true;
 }
 
+View Context::as(uhal_dtype dtype, const View& view) {
+  if (!ok_ || view.dtype == dtype) return view;
+  const View copy = temporary(dtype, view.shape, view.rank);
+  if (view.elements() > 0) cast(view, copy);
+  return copy;
+}
+
 bool Context::fill(const View& view, double value, int64_t integer_value) {
   if (in_host_memory_ && ok_) {
     auto element = static_cast<int32_t>(integer_value);
@@ -619,7 +626,7 @@ bool Context::merged(const Shape& dims, Shape* result) const {
       ones = ones && length == 1;
     }
     if (!same && !ones) return false;
-    result->push_back(same ? product(&whole_[begin], &whole_[begin] + (end - begin)) : 1);
+    result->push_back(same ? product_of_sizes(&whole_[begin], &whole_[begin] + (end - begin)) : 1);
   }
   return true;
 }

@@ -178,6 +178,7 @@ class Context {
   View temporary(uhal_dtype dtype, const Shape& shape) {
     return temporary(dtype, shape.data(), static_cast<int>(shape.size()));
   }
+  View temporary_vector(uhal_dtype dtype, int64_t length) { return temporary(dtype, &length, 1); }
   View temporary_like(const View& view) { return temporary(view.dtype, view.shape, view.rank); }
 
   // Gives input's memory out as an output, without a copy; shape and dtype may differ from the input's, the size in
@@ -206,6 +207,8 @@ class Context {
   // `from` broadcasts to `to`.
   bool copy(const View& from, const View& to);
   bool cast(const View& from, const View& to) { return launch(UHAL_OP_CAST, {&from}, {&to}); }
+  // The view in a dtype: itself, or a copy.
+  View as(uhal_dtype dtype, const View& view);
   bool fill(const View& view, double value, int64_t integer_value);
   bool zero(const View& view) { return fill(view, 0, 0); }
   // Copies the host's bytes, as many as the dense view has; they are kept until the stream has passed the copy.

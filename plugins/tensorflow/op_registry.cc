@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "plugins/tensorflow/graph_messages.h"
 #include "plugins/tensorflow/protobuf.h"
 #include "tensorflow/c/tf_buffer.h"
 #include "tensorflow/c/tf_status.h"
@@ -19,7 +20,6 @@ enum { kOpName = 1, kOpInput = 2, kOpOutput = 3 };
 enum { kArgumentName = 1, kArgumentType = 3, kArgumentTypeAttribute = 4, kArgumentTypesAttribute = 6 };
 enum { kKernelListKernel = 1, kKernelOp = 1, kKernelDevice = 2, kKernelConstraint = 3, kKernelLabel = 5 };
 enum { kConstraintName = 1, kConstraintAllowed = 2 };
-enum { kValueList = 1, kListType = 6, kValueType = 6 };
 
 // Of TensorFlow's large library, which the adapter does not link.
 template <class Function>
@@ -118,7 +118,7 @@ std::vector<TF_DataType> parse_types(std::string_view value) {
     if (fields.number() != kValueList) continue;
     ProtobufReader list(fields.bytes());
     while (list.next()) {
-      if (list.number() != kListType) continue;
+      if (list.number() != kListTypes) continue;
       if (list.bytes().empty()) types.push_back(static_cast<TF_DataType>(list.value()));
       // Packed: every dtype number fits one byte.
       for (char number : list.bytes()) types.push_back(static_cast<TF_DataType>(number));

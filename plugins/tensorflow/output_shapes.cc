@@ -4,13 +4,13 @@
 
 #include <cstdlib>
 
+#include "plugins/tensorflow/graph_messages.h"
 #include "plugins/tensorflow/protobuf.h"
 
 namespace unihal::tensorflow {
 namespace {
 
 enum { kPropertiesShape = 2 };
-enum { kShapeDimension = 2, kShapeUnknownRank = 3, kDimensionSize = 1 };
 
 // In TensorFlow's large library, which the adapter does not link.
 struct Functions {

@@ -59,14 +59,6 @@ View beyond_diagonal(Call& call, const Shape& shape, bool upper, int64_t diagona
   return mask.reshaped({1, 1, shape[0], shape[1]});
 }
 
-View joined(Call& call, const View& a, const View& b) {
-  if (!is_there(a)) return b;
-  if (!is_there(b)) return a;
-  const View sum = call.scratch(broadcast(call, shape_of(a), shape_of(b)), a.dtype);
-  call.map(uhal_map_add, {&a, &b}, {&sum});
-  return sum;
-}
-
 // The columns that each row sees, where batches have lengths of their own: (B, 1, rows, columns).
 View seen_of_lengths(Call& call, const Scores& scores, int64_t batch, int64_t rows, int64_t columns) {
   call.require(scores.lengths.elements() == batch, "there is not a length for each batch");
@@ -101,14 +93,14 @@ View all_masks(Call& call, const Scores& scores, int64_t batch, int64_t rows, in
   View mask;
   if (is_there(scores.mask)) mask = additive(call, four_axes(call, scores.mask), columns, dtype);
   if (is_there(scores.lengths)) {
-    return joined(call, mask, hiding(call, seen_of_lengths(call, scores, batch, rows, columns), dtype));
+    return sum_of_masks(call, mask, hiding(call, seen_of_lengths(call, scores, batch, rows, columns), dtype));
   }
   const Shape shape = {rows, columns};
   if (scores.right >= 0 && !causal && scores.offset + scores.right < columns - 1) {
-    mask = joined(call, mask, beyond_diagonal(call, shape, true, scores.offset + scores.right, dtype));
+    mask = sum_of_masks(call, mask, beyond_diagonal(call, shape, true, scores.offset + scores.right, dtype));
   }
   if (scores.left >= 0 && rows - 1 + scores.offset - scores.left > 0) {
-    mask = joined(call, mask, beyond_diagonal(call, shape, false, scores.offset - scores.left, dtype));
+    mask = sum_of_masks(call, mask, beyond_diagonal(call, shape, false, scores.offset - scores.left, dtype));
   }
   return mask;
 }
@@ -177,6 +169,14 @@ void attend_by_steps(Call& call, const View& q, const View& k, const View& v, co
 }
 
 }  // namespace
+
+View sum_of_masks(Call& call, const View& a, const View& b) {
+  if (!is_there(a)) return b;
+  if (!is_there(b)) return a;
+  const View sum = call.scratch(broadcast(call, shape_of(a), shape_of(b)), a.dtype);
+  call.map(uhal_map_add, {&a, &b}, {&sum});
+  return sum;
+}
 
 void attend(Call& call, const View& q, const View& k, const View& v, const Scores& scores, const View& y, Stage stage,
             const View& given) {
@@ -393,10 +393,10 @@ class BiasGelu final : public Kernel {
   const uhal_map_function function_;
 };
 
-constexpr uhal_map_function kGeluErf = uhal_map_gelu_erf;
-constexpr uhal_map_function kGeluTanh = uhal_map_gelu_tanh;
+constexpr uhal_map_function kBiasGelu = uhal_map_gelu_erf;
+constexpr uhal_map_function kFastGelu = uhal_map_gelu_tanh;
 
-const Op kRows[] = {
+const Op kAttentionOps[] = {
     {.name = "Attention", .first = 23, .last = kNewestOpset, .dtypes = kFloats, .make = make<Attention>},
     {.name = "RotaryEmbedding",
      .first = 23,
@@ -416,19 +416,19 @@ const Op kRows[] = {
      .last = 1,
      .dtypes = kFloats,
      .make = make<BiasGelu>,
-     .data = &kGeluErf,
+     .data = &kBiasGelu,
      .domain = kMicrosoft},
     {.name = "FastGelu",
      .first = 1,
      .last = 1,
      .dtypes = kFloats,
      .make = make<BiasGelu>,
-     .data = &kGeluTanh,
+     .data = &kFastGelu,
      .domain = kMicrosoft},
 };
 
 }  // namespace
 
-Table attention_ops() { return table(kRows); }
+Table attention_ops() { return table(kAttentionOps); }
 
 }  // namespace unihal::onnxruntime

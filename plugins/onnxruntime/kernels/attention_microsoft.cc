@@ -5,15 +5,6 @@
 namespace unihal::onnxruntime {
 namespace {
 
-// The sum of two masks, of which either may be none.
-View joined(Call& call, const View& a, const View& b) {
-  if (a.dtype == UHAL_DTYPE_INVALID) return b;
-  if (b.dtype == UHAL_DTYPE_INVALID) return a;
-  const View sum = call.scratch(broadcast(call, shape_of(a), shape_of(b)), a.dtype);
-  call.map(uhal_map_add, {&a, &b}, {&sum});
-  return sum;
-}
-
 // What a mask of integers adds to scores, with four axes: nothing, or `hidden` where it is 0. Its shape is (B,
 // columns), (B, rows, columns), (B) for the number of columns that count, or (2 B) for where these end and, then, where
 // they begin.
@@ -109,7 +100,7 @@ class MultiHeadAttention final : public Kernel {
     scores.offset = call.has(6) ? past : columns - q.shape[2];
     if (causal_) scores.be_causal();
     if (call.has(4)) scores.mask = padding_mask(call, call.input(4), batch, columns, hidden_, q.dtype);
-    if (call.has(5)) scores.mask = joined(call, scores.mask, call.input(5));
+    if (call.has(5)) scores.mask = sum_of_masks(call, scores.mask, call.input(5));
     attend(call, q, k, v, scores, heads_of(call, y, heads_));
   }
 
@@ -177,7 +168,7 @@ class SideBySide {
     if (call.has(mask_input)) {
       scores.mask = padding_mask(call, call.input(mask_input), batch, k.shape[2], hidden_, q.dtype);
     }
-    if (call.has(bias_input)) scores.mask = joined(call, scores.mask, call.input(bias_input));
+    if (call.has(bias_input)) scores.mask = sum_of_masks(call, scores.mask, call.input(bias_input));
     attend(call, q, k, v, scores, heads_of(call, y, heads_));
   }
 
@@ -441,7 +432,7 @@ class GroupQueryAttention final : public Kernel {
 
 constexpr DtypeSet kHalfAndFloat = kNarrowFloats | only(UHAL_FLOAT32);
 
-const Op kRows[] = {
+const Op kAttentionMicrosoftOps[] = {
     {.name = "MultiHeadAttention",
      .first = 1,
      .last = 1,
@@ -466,6 +457,6 @@ const Op kRows[] = {
 
 }  // namespace
 
-Table attention_microsoft_ops() { return table(kRows); }
+Table attention_microsoft_ops() { return table(kAttentionMicrosoftOps); }
 
 }  // namespace unihal::onnxruntime

@@ -22,6 +22,9 @@ struct Scores {
   void be_causal() { right = 0; }
 };
 
+// The sum of two masks, of which either may be none.
+View sum_of_masks(Call& call, const View& a, const View& b);
+
 // What is to be given of the scores, all (B, H, M, N).
 enum class Stage { kNone, kProducts, kCapped, kMasked, kWeights };
 

@@ -232,7 +232,7 @@ class CausalConvolution final : public Kernel {
   bool activates_ = false;
 };
 
-const Op kRows[] = {
+const Op kColumnOps[] = {
     {.name = "Col2Im",
      .first = 18,
      .last = kNewestOpset,
@@ -255,6 +255,6 @@ const Op kRows[] = {
 
 }  // namespace
 
-Table column_ops() { return table(kRows); }
+Table column_ops() { return table(kColumnOps); }
 
 }  // namespace unihal::onnxruntime

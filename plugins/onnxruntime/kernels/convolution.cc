@@ -206,7 +206,7 @@ class ConvTranspose final : public Kernel {
   const Shape output_padding_, output_shape_;
 };
 
-const Op kRows[] = {
+const Op kConvolutionOps[] = {
     {.name = "ConvTranspose", .first = 1, .last = kNewestOpset, .dtypes = kFloats, .make = make<ConvTranspose>},
     {.name = "Conv",
      .first = 1,
@@ -232,6 +232,6 @@ const Op kRows[] = {
 
 }  // namespace
 
-Table convolution_ops() { return table(kRows); }
+Table convolution_ops() { return table(kConvolutionOps); }
 
 }  // namespace unihal::onnxruntime

@@ -135,7 +135,7 @@ class MaxRoiPool final : public Kernel {
   const double scale_;
 };
 
-const Op kRows[] = {
+const Op kDetectionOps[] = {
     {.name = "MaxRoiPool", .first = 1, .last = kNewestOpset, .dtypes = kWideFloats, .make = make<MaxRoiPool>},
     {.name = "NonMaxSuppression",
      .first = 10,
@@ -147,6 +147,6 @@ const Op kRows[] = {
 
 }  // namespace
 
-Table detection_ops() { return table(kRows); }
+Table detection_ops() { return table(kDetectionOps); }
 
 }  // namespace unihal::onnxruntime

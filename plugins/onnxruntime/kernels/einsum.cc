@@ -212,12 +212,12 @@ class Einsum final : public Kernel {
   std::string output_;
 };
 
-const Op kRows[] = {
+const Op kEinsumOps[] = {
     {.name = "Einsum", .first = 12, .last = kNewestOpset, .dtypes = kFloats, .make = make<Einsum>},
 };
 
 }  // namespace
 
-Table einsum_ops() { return table(kRows); }
+Table einsum_ops() { return table(kEinsumOps); }
 
 }  // namespace unihal::onnxruntime

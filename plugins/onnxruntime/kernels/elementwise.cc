@@ -413,7 +413,7 @@ class Clip final : public Kernel {
 #define IN_PLACE(op, from, dtypes_, type) \
   {.name = op, .first = from, .last = kNewestOpset, .dtypes = dtypes_, .make = make<type>, .reuse = Reuse::kInPlace}
 
-const Op kRows[] = {
+const Op kElementwiseOps[] = {
     UNARY("Abs", 6, kNumbers, kAbs),
     UNARY("Neg", 6, kFloats | kSignedIntegers, kNegative),
     UNARY("Sign", 9, kNumbers, kSign),
@@ -520,8 +520,15 @@ const Op kRows[] = {
      .host_inputs = host({1, 2})},
 };
 
+#undef UNARY
+#undef TEST
+#undef BINARY
+#undef COMPARE
+#undef VARIADIC
+#undef IN_PLACE
+
 }  // namespace
 
-Table elementwise_ops() { return table(kRows); }
+Table elementwise_ops() { return table(kElementwiseOps); }
 
 }  // namespace unihal::onnxruntime

@@ -109,7 +109,7 @@ class QEmbedLayerNormalization final : public Kernel {
   const double epsilon_;
 };
 
-const Op kRows[] = {
+const Op kEmbeddingOps[] = {
     {.name = "QEmbedLayerNormalization",
      .first = 1,
      .last = 1,
@@ -126,6 +126,6 @@ const Op kRows[] = {
 
 }  // namespace
 
-Table embedding_ops() { return table(kRows); }
+Table embedding_ops() { return table(kEmbeddingOps); }
 
 }  // namespace unihal::onnxruntime

@@ -10,7 +10,7 @@ uhal_index_attributes wrapping(int axis) {
   return attributes;
 }
 
-uhal_reduction reduction_of(const Description& node) {
+uhal_reduction scatter_reduction_of(const Description& node) {
   const std::string name = node.text("reduction", "none");
   if (name == "none") return UHAL_REDUCE_NONE;
   if (name == "add") return UHAL_REDUCE_SUM;
@@ -103,7 +103,8 @@ class GatherNd final : public Kernel {
 
 class ScatterElements final : public Kernel {
  public:
-  explicit ScatterElements(const Description& node) : axis_(node.integer("axis", 0)), reduction_(reduction_of(node)) {
+  explicit ScatterElements(const Description& node)
+      : axis_(node.integer("axis", 0)), reduction_(scatter_reduction_of(node)) {
     node.require(reduction_ == UHAL_REDUCE_NONE || contains(kNumbers, node.input_dtype(0)),
                  "a reduction of this dtype");
   }
@@ -133,7 +134,7 @@ class ScatterElements final : public Kernel {
 
 class ScatterNd final : public Kernel {
  public:
-  explicit ScatterNd(const Description& node) : reduction_(reduction_of(node)) {
+  explicit ScatterNd(const Description& node) : reduction_(scatter_reduction_of(node)) {
     node.require(reduction_ == UHAL_REDUCE_NONE || contains(kNumbers, node.input_dtype(0)),
                  "a reduction of this dtype");
   }
@@ -249,8 +250,8 @@ class CumSum final : public Kernel {
   const bool exclusive_, reverse_;
 };
 
-constexpr uhal_reduction kSum = UHAL_REDUCE_SUM;
-constexpr uhal_reduction kProduct = UHAL_REDUCE_PRODUCT;
+constexpr uhal_reduction kCumSum = UHAL_REDUCE_SUM;
+constexpr uhal_reduction kCumProd = UHAL_REDUCE_PRODUCT;
 
 class TopK final : public Kernel {
  public:
@@ -339,7 +340,7 @@ class Compress final : public Kernel {
 
 #define INDEX(op, from, type) {.name = op, .first = from, .last = kNewestOpset, .dtypes = kStored, .make = make<type>}
 
-const Op kRows[] = {
+const Op kIndexOps[] = {
     INDEX("Gather", 1, Gather),
     INDEX("GatherElements", 11, GatherElements),
     INDEX("GatherND", 11, GatherNd),
@@ -368,14 +369,14 @@ const Op kRows[] = {
      .dtypes = kNumbers,
      .make = make<CumSum>,
      .host_inputs = host({1}),
-     .data = &kSum},
+     .data = &kCumSum},
     {.name = "CumProd",
      .first = 26,
      .last = kNewestOpset,
      .dtypes = kNumbers,
      .make = make<CumSum>,
      .host_inputs = host({1}),
-     .data = &kProduct},
+     .data = &kCumProd},
     {.name = "TopK",
      .first = 1,
      .last = kNewestOpset,
@@ -384,8 +385,10 @@ const Op kRows[] = {
      .host_inputs = host({1})},
 };
 
+#undef INDEX
+
 }  // namespace
 
-Table index_ops() { return table(kRows); }
+Table index_ops() { return table(kIndexOps); }
 
 }  // namespace unihal::onnxruntime

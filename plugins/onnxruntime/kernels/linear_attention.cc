@@ -118,7 +118,7 @@ class LinearAttention final : public Kernel {
   bool decays_ = false, corrects_ = false;
 };
 
-const Op kRows[] = {
+const Op kLinearAttentionOps[] = {
     {.name = "LinearAttention",
      .first = 27,
      .last = kNewestOpset,
@@ -134,6 +134,6 @@ const Op kRows[] = {
 
 }  // namespace
 
-Table linear_attention_ops() { return table(kRows); }
+Table linear_attention_ops() { return table(kLinearAttentionOps); }
 
 }  // namespace unihal::onnxruntime

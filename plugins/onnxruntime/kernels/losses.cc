@@ -6,13 +6,13 @@
 namespace unihal::onnxruntime {
 namespace {
 
-enum class Reduction { kNone, kSum, kMean };
+enum class LossReduction { kNone, kSum, kMean };
 
-Reduction reduction_of(const Description& node) {
+LossReduction loss_reduction_of(const Description& node) {
   const std::string name = node.text("reduction", "mean");
-  if (name == "none") return Reduction::kNone;
-  if (name == "sum") return Reduction::kSum;
-  if (name == "mean") return Reduction::kMean;
+  if (name == "none") return LossReduction::kNone;
+  if (name == "sum") return LossReduction::kSum;
+  if (name == "mean") return LossReduction::kMean;
   node.refuse("reduction " + name);
 }
 
@@ -20,7 +20,7 @@ Reduction reduction_of(const Description& node) {
 // class, times the class's weight. What has the number `ignored` counts as 0, also in the mean, which is weighted.
 struct ClassLoss {
   explicit ClassLoss(const Description& node)
-      : reduction(reduction_of(node)),
+      : reduction(loss_reduction_of(node)),
         ignores(node.integer("ignore_index", INT64_MIN) != INT64_MIN),
         ignored(node.integer("ignore_index", INT64_MIN)) {}
 
@@ -31,10 +31,10 @@ struct ClassLoss {
       call.require(targets.shape[i] == logarithms.shape[i == 0 ? 0 : i + 1], "the targets do not fit");
     }
     const Shape shape = shape_of(targets);
-    const View y = call.output(0, reduction == Reduction::kNone ? shape : Shape());
-    const bool keeps_all = reduction == Reduction::kNone;
+    const View y = call.output(0, reduction == LossReduction::kNone ? shape : Shape());
+    const bool keeps_all = reduction == LossReduction::kNone;
     if (targets.elements() == 0) {
-      if (!keeps_all) call.fill(y, reduction == Reduction::kSum ? 0 : NAN);
+      if (!keeps_all) call.fill(y, reduction == LossReduction::kSum ? 0 : NAN);
       return;
     }
     View classes = targets, counted;
@@ -74,9 +74,9 @@ struct ClassLoss {
     if (weights.dtype != UHAL_DTYPE_INVALID) call.map(uhal_map_multiply, {&losses, &weights}, {&losses});
     if (keeps_all) return;
     const Shape ones(shape.size(), 1);
-    const bool divides = reduction == Reduction::kMean && weights.dtype != UHAL_DTYPE_INVALID;
+    const bool divides = reduction == LossReduction::kMean && weights.dtype != UHAL_DTYPE_INVALID;
     uhal_reduce_attributes sum =
-        reduce_attributes(reduction == Reduction::kSum || divides ? UHAL_REDUCE_SUM : UHAL_REDUCE_MEAN);
+        reduce_attributes(reduction == LossReduction::kSum || divides ? UHAL_REDUCE_SUM : UHAL_REDUCE_MEAN);
     const View total = y.reshaped(ones);
     call.launch(UHAL_OP_REDUCE, {&losses}, {&total}, &sum);
     if (!divides) return;
@@ -85,7 +85,7 @@ struct ClassLoss {
     call.map(uhal_map_divide, {&total, &weight}, {&total});
   }
 
-  const Reduction reduction;
+  const LossReduction reduction;
   const bool ignores;
   const int64_t ignored;
 };
@@ -119,7 +119,7 @@ class SoftmaxCrossEntropyLoss final : public Kernel {
   const ClassLoss loss_;
 };
 
-const Op kRows[] = {
+const Op kLossOps[] = {
     {.name = "NegativeLogLikelihoodLoss",
      .first = 12,
      .last = kNewestOpset,
@@ -134,6 +134,6 @@ const Op kRows[] = {
 
 }  // namespace
 
-Table loss_ops() { return table(kRows); }
+Table loss_ops() { return table(kLossOps); }
 
 }  // namespace unihal::onnxruntime

@@ -128,7 +128,7 @@ class Gemm final : public Kernel {
 
 constexpr DtypeSet kProducts = kFloats | only(UHAL_INT32) | only(UHAL_INT64) | only(UHAL_UINT32) | only(UHAL_UINT64);
 
-const Op kRows[] = {
+const Op kMatmulOps[] = {
     {.name = "MatMul", .first = 1, .last = kNewestOpset, .dtypes = kProducts, .make = make<MatMul>},
     {.name = "Gemm", .first = 6, .last = kNewestOpset, .dtypes = kProducts, .make = make<Gemm>},
     {.name = "FusedMatMul", .first = 1, .last = 1, .dtypes = kFloats, .make = make<FusedMatMul>, .domain = kMicrosoft},
@@ -143,6 +143,6 @@ const Op kRows[] = {
 
 }  // namespace
 
-Table matmul_ops() { return table(kRows); }
+Table matmul_ops() { return table(kMatmulOps); }
 
 }  // namespace unihal::onnxruntime

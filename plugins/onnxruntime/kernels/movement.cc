@@ -405,7 +405,7 @@ class BitCast final : public Kernel {
 #define MOVE(op, from, type, inputs) \
   {.name = op, .first = from, .last = kNewestOpset, .dtypes = kStored, .make = make<type>, .host_inputs = inputs}
 
-const Op kRows[] = {
+const Op kMovementOps[] = {
     MOVE("Transpose", 1, Transpose, 0),
     MOVE("Concat", 4, Concat, 0),
     MOVE("Split", 2, Split, host({1})),
@@ -433,8 +433,10 @@ const Op kRows[] = {
     {.name = "EyeLike", .first = 9, .last = kNewestOpset, .dtypes = kReal, .make = make<EyeLike>},
 };
 
+#undef MOVE
+
 }  // namespace
 
-Table movement_ops() { return table(kRows); }
+Table movement_ops() { return table(kMovementOps); }
 
 }  // namespace unihal::onnxruntime

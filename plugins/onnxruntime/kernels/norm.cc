@@ -8,8 +8,8 @@ namespace {
 uhal_dtype statistics_dtype(uhal_dtype dtype) { return dtype == UHAL_FLOAT64 ? UHAL_FLOAT64 : UHAL_FLOAT32; }
 
 // An operand in the dtype of statistics; NULL where it is missing.
-struct Parameter {
-  Parameter(Call& call, int index, uhal_dtype dtype) {
+struct NormParameter {
+  NormParameter(Call& call, int index, uhal_dtype dtype) {
     if (!call.has(index)) return;
     view = call.as(call.input(index), dtype);
     pointer = &view;
@@ -63,8 +63,8 @@ class Softmax final : public Kernel {
   const int64_t axis_;
 };
 
-constexpr bool kPlain = false;
-constexpr bool kLogarithm = true;
+constexpr bool kSoftmax = false;
+constexpr bool kLogSoftmax = true;
 
 // 1 where the first maximum of a row is, else 0.
 class Hardmax final : public Kernel {
@@ -121,7 +121,7 @@ class BatchNormalization final : public Kernel {
     View y = call.output_like(0, x);
     call.require(x.rank >= 2, "the operand has no channels");
     const uhal_dtype dtype = statistics_dtype(x.dtype);
-    const Parameter scale(call, 1, dtype), bias(call, 2, dtype), mean(call, 3, dtype), variance(call, 4, dtype);
+    const NormParameter scale(call, 1, dtype), bias(call, 2, dtype), mean(call, 3, dtype), variance(call, 4, dtype);
     uhal_norm_attributes attributes = norm_attributes(epsilon_);
     attributes.momentum = momentum_;
     attributes.inference = trains_ ? 0 : 1;
@@ -146,7 +146,8 @@ class BatchNormalization final : public Kernel {
 };
 
 // y = layer_norm(x) and, where they are asked for, the means and inverse deviations as outputs 1 and 2.
-void layer_norm(Call& call, const View& x, const View& y, int axis, double epsilon, Parameter* scale, Parameter* bias) {
+void layer_norm(Call& call, const View& x, const View& y, int axis, double epsilon, NormParameter* scale,
+                NormParameter* bias) {
   const Shape normalized(x.shape + axis, x.shape + x.rank);
   Shape rows = shape_of(x);
   for (int i = axis; i < x.rank; ++i) rows[static_cast<size_t>(i)] = 1;
@@ -179,7 +180,7 @@ class LayerNormalization final : public Kernel {
     const View x = call.input(0);
     const View y = call.output_like(0, x);
     const uhal_dtype dtype = statistics_dtype(x.dtype);
-    Parameter scale(call, 1, dtype), bias(call, 2, dtype);
+    NormParameter scale(call, 1, dtype), bias(call, 2, dtype);
     layer_norm(call, x, y, axis_of(call, axis_, x.rank), epsilon_, &scale, &bias);
   }
 
@@ -189,7 +190,7 @@ class LayerNormalization final : public Kernel {
 };
 
 // x / sqrt(mean(x^2) + epsilon) * scale.
-void rms_norm(Call& call, const View& x, const View& y, int axis, double epsilon, Parameter* scale,
+void rms_norm(Call& call, const View& x, const View& y, int axis, double epsilon, NormParameter* scale,
               int inverse_output) {
   Shape rows = shape_of(x);
   for (int i = axis; i < x.rank; ++i) rows[static_cast<size_t>(i)] = 1;
@@ -212,7 +213,7 @@ class RmsNormalization final : public Kernel {
   void run(Call& call) const override {
     const View x = call.input(0);
     const View y = call.output_like(0, x);
-    Parameter scale(call, 1, statistics_dtype(x.dtype));
+    NormParameter scale(call, 1, statistics_dtype(x.dtype));
     rms_norm(call, x, y, axis_of(call, axis_, x.rank), epsilon_, &scale, 1);
   }
 
@@ -231,7 +232,7 @@ class SkipLayerNormalization final : public Kernel {
     const View skip = call.input(1);
     const View y = call.output_like(0, x);
     const uhal_dtype dtype = statistics_dtype(x.dtype);
-    Parameter scale(call, 2, dtype), bias(call, is_rms_ ? 99 : 3, dtype);
+    NormParameter scale(call, 2, dtype), bias(call, is_rms_ ? 99 : 3, dtype);
     View sum;
     if (!call.wants(3, shape_of(x), &sum)) sum = call.scratch_like(x, x.dtype);
     if (y.elements() == 0) return;
@@ -259,7 +260,7 @@ class GroupNormalization final : public Kernel {
     const View y = call.output_like(0, x);
     call.require(x.rank >= 2 && groups_ > 0 && x.shape[1] % groups_ == 0, "the channels are no multiple of the groups");
     const uhal_dtype dtype = statistics_dtype(x.dtype);
-    Parameter scale(call, 1, dtype), bias(call, 2, dtype);
+    NormParameter scale(call, 1, dtype), bias(call, 2, dtype);
     if (y.elements() == 0) return;
     if (by_group_) {
       spread(call, &scale, x.shape[1]);
@@ -274,7 +275,7 @@ class GroupNormalization final : public Kernel {
 
  private:
   // A number for each group becomes one for each of its channels.
-  void spread(Call& call, Parameter* parameter, int64_t channels) const {
+  void spread(Call& call, NormParameter* parameter, int64_t channels) const {
     if (parameter->pointer == nullptr || parameter->view.elements() != groups_) return;
     const View whole = call.scratch(Shape{channels}, parameter->view.dtype);
     const View from = parameter->view.reshaped({groups_, 1});
@@ -297,7 +298,7 @@ class InstanceNormalization final : public Kernel {
     const View y = call.output_like(0, x);
     call.require(x.rank >= 2, "the operand has no channels");
     const uhal_dtype dtype = statistics_dtype(x.dtype);
-    const Parameter scale(call, 1, dtype), bias(call, 2, dtype);
+    const NormParameter scale(call, 1, dtype), bias(call, 2, dtype);
     if (y.elements() == 0) return;
     uhal_norm_attributes attributes = norm_attributes(epsilon_);
     attributes.groups = x.shape[1];
@@ -393,21 +394,21 @@ constexpr bool kOfSquares = true;       // RMS norm
 
 #define NORM(op, from, type) {.name = op, .first = from, .last = kNewestOpset, .dtypes = kFloats, .make = make<type>}
 
-const Op kRows[] = {
+const Op kNormOps[] = {
     {.name = "Softmax",
      .first = 1,
      .last = kNewestOpset,
      .dtypes = kFloats,
      .make = make<Softmax>,
      .reuse = Reuse::kInPlace,
-     .data = &kPlain},
+     .data = &kSoftmax},
     {.name = "LogSoftmax",
      .first = 1,
      .last = kNewestOpset,
      .dtypes = kFloats,
      .make = make<Softmax>,
      .reuse = Reuse::kInPlace,
-     .data = &kLogarithm},
+     .data = &kLogSoftmax},
     NORM("Hardmax", 1, Hardmax),
     NORM("BatchNormalization", 7, BatchNormalization),
     NORM("LayerNormalization", 1, LayerNormalization),
@@ -434,8 +435,10 @@ const Op kRows[] = {
      .domain = kMicrosoft},
 };
 
+#undef NORM
+
 }  // namespace
 
-Table norm_ops() { return table(kRows); }
+Table norm_ops() { return table(kNormOps); }
 
 }  // namespace unihal::onnxruntime

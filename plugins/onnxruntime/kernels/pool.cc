@@ -366,10 +366,10 @@ struct GlobalPoolForm {
   uhal_reduction reduction;
   bool channels_last;
 };
-constexpr GlobalPoolForm kMean = {UHAL_REDUCE_MEAN, kChannelsFirst};
-constexpr GlobalPoolForm kMaximum = {UHAL_REDUCE_MAXIMUM, kChannelsFirst};
-constexpr GlobalPoolForm kMeanOfLast = {UHAL_REDUCE_MEAN, kChannelsLast};
-constexpr GlobalPoolForm kMaximumOfLast = {UHAL_REDUCE_MAXIMUM, kChannelsLast};
+constexpr GlobalPoolForm kGlobalMean = {UHAL_REDUCE_MEAN, kChannelsFirst};
+constexpr GlobalPoolForm kGlobalMaximum = {UHAL_REDUCE_MAXIMUM, kChannelsFirst};
+constexpr GlobalPoolForm kGlobalMeanOfLast = {UHAL_REDUCE_MEAN, kChannelsLast};
+constexpr GlobalPoolForm kGlobalMaximumOfLast = {UHAL_REDUCE_MAXIMUM, kChannelsLast};
 
 class GlobalPool final : public Kernel {
  public:
@@ -424,7 +424,7 @@ class GlobalLpPool final : public Kernel {
 
 constexpr DtypeSet kMaxima = kFloats | only(UHAL_INT8) | only(UHAL_UINT8);
 
-const Op kRows[] = {
+const Op kPoolOps[] = {
     POOL("MaxPool", 1, kMaxima, MaxPool, &kChannelsFirst, ""),
     POOL("MaxPool", 1, kMaxima, MaxPool, &kChannelsLast, kChannelsLastDomain),
     POOL("AveragePool", 7, kFloats, AveragePool, &kChannelsFirst, ""),
@@ -450,14 +450,16 @@ const Op kRows[] = {
      .make = make<QLinearAveragePool>,
      .domain = kMicrosoft},
     POOL("GlobalLpPool", 2, kFloats, GlobalLpPool, nullptr, ""),
-    POOL("GlobalAveragePool", 1, kFloats, GlobalPool, &kMean, ""),
-    POOL("GlobalAveragePool", 1, kFloats, GlobalPool, &kMeanOfLast, kChannelsLastDomain),
-    POOL("GlobalMaxPool", 1, kFloats, GlobalPool, &kMaximum, ""),
-    POOL("GlobalMaxPool", 1, kFloats, GlobalPool, &kMaximumOfLast, kChannelsLastDomain),
+    POOL("GlobalAveragePool", 1, kFloats, GlobalPool, &kGlobalMean, ""),
+    POOL("GlobalAveragePool", 1, kFloats, GlobalPool, &kGlobalMeanOfLast, kChannelsLastDomain),
+    POOL("GlobalMaxPool", 1, kFloats, GlobalPool, &kGlobalMaximum, ""),
+    POOL("GlobalMaxPool", 1, kFloats, GlobalPool, &kGlobalMaximumOfLast, kChannelsLastDomain),
 };
+
+#undef POOL
 
 }  // namespace
 
-Table pool_ops() { return table(kRows); }
+Table pool_ops() { return table(kPoolOps); }
 
 }  // namespace unihal::onnxruntime

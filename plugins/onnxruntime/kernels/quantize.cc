@@ -382,7 +382,7 @@ class MatMulNBits final : public Kernel {
   const int64_t rows_, columns_, bits_, block_;
 };
 
-const Op kRows[] = {
+const Op kQuantizeOps[] = {
     {.name = "QuantizeLinear",
      .first = 10,
      .last = kNewestOpset,
@@ -419,6 +419,6 @@ const Op kRows[] = {
 
 }  // namespace
 
-Table quantize_ops() { return table(kRows); }
+Table quantize_ops() { return table(kQuantizeOps); }
 
 }  // namespace unihal::onnxruntime

@@ -36,9 +36,9 @@ View of_columns(Call& call, int input) {
 namespace {
 
 // a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero.
-class Binary final : public Kernel {
+class QLinearBinary final : public Kernel {
  public:
-  Binary(const Description&, const void* data) : function_(*static_cast<const uhal_map_function*>(data)) {}
+  QLinearBinary(const Description&, const void* data) : function_(*static_cast<const uhal_map_function*>(data)) {}
   void run(Call& call) const override {
     const View a = call.input(0), b = call.input(3);
     const View y = call.output(0, broadcast(call, shape_of(a), shape_of(b)));
@@ -53,13 +53,13 @@ class Binary final : public Kernel {
   const uhal_map_function function_;
 };
 
-constexpr uhal_map_function kAdd = uhal_map_add;
-constexpr uhal_map_function kMultiply = uhal_map_multiply;
+constexpr uhal_map_function kQLinearAdd = uhal_map_add;
+constexpr uhal_map_function kQLinearMul = uhal_map_multiply;
 
 // x, x_scale, x_zero, y_scale, y_zero.
-class Unary final : public Kernel {
+class QLinearUnary final : public Kernel {
  public:
-  Unary(const Description& node, const void* data)
+  QLinearUnary(const Description& node, const void* data)
       : function_(*static_cast<const uhal_map_function*>(data)), alpha_(node.real("alpha", 0.01)) {}
   void run(Call& call) const override {
     const View x = call.input(0);
@@ -79,13 +79,13 @@ class Unary final : public Kernel {
   const double alpha_;
 };
 
-constexpr uhal_map_function kSigmoid = uhal_map_sigmoid;
-constexpr uhal_map_function kLeakyRelu = uhal_map_leaky_relu;
+constexpr uhal_map_function kQLinearSigmoid = uhal_map_sigmoid;
+constexpr uhal_map_function kQLinearLeakyRelu = uhal_map_leaky_relu;
 
 // condition, x, x_scale, x_zero, y, y_scale, y_zero, z_scale, z_zero.
-class Where final : public Kernel {
+class QLinearWhere final : public Kernel {
  public:
-  explicit Where(const Description& node) {
+  explicit QLinearWhere(const Description& node) {
     for (const int input : {3, 6, 8}) node.require(node.has_input(input), "a zero point that is missing");
   }
   void run(Call& call) const override {
@@ -100,9 +100,10 @@ class Where final : public Kernel {
   }
 };
 
-class Softmax final : public Kernel {
+class QLinearSoftmax final : public Kernel {
  public:
-  explicit Softmax(const Description& node) : axis_(node.integer("axis", -1)), opset_(node.integer("opset", 13)) {}
+  explicit QLinearSoftmax(const Description& node)
+      : axis_(node.integer("axis", -1)), opset_(node.integer("opset", 13)) {}
   void run(Call& call) const override {
     const View x = call.input(0);
     const View y = call.output_like(0, x);
@@ -125,9 +126,9 @@ class Softmax final : public Kernel {
 };
 
 // The mean over all pixels of a channel.
-class GlobalAveragePool final : public Kernel {
+class QLinearGlobalAveragePool final : public Kernel {
  public:
-  explicit GlobalAveragePool(const Description& node) : channels_last_(node.integer("channels_last", 0) != 0) {}
+  explicit QLinearGlobalAveragePool(const Description& node) : channels_last_(node.integer("channels_last", 0) != 0) {}
   void run(Call& call) const override {
     View x = call.input(0);
     call.require(x.rank >= 3, "the operand has no spatial axes");
@@ -147,9 +148,9 @@ class GlobalAveragePool final : public Kernel {
 };
 
 // y_scale, y_zero, then x, scale and zero of each part.
-class Concat final : public Kernel {
+class QLinearConcat final : public Kernel {
  public:
-  explicit Concat(const Description& node) : axis_(node.integer("axis", 0)) {
+  explicit QLinearConcat(const Description& node) : axis_(node.integer("axis", 0)) {
     node.require(node.input_count() >= 5 && node.input_count() % 3 == 2, "parts without a scale and a zero point");
     node.require(node.input_count() < Call::kMostInputs, "more than 20 parts");
   }
@@ -351,23 +352,25 @@ class GatherBlockQuantized final : public Kernel {
    .domain = kMicrosoft,                     \
    .typed_by = by}
 
-const Op kRows[] = {
-    QUANTIZED("QLinearAdd", kBytes, Binary, &kAdd, 0),
-    QUANTIZED("QLinearMul", kBytes, Binary, &kMultiply, 0),
-    QUANTIZED("QLinearSigmoid", kBytes, Unary, &kSigmoid, 0),
-    QUANTIZED("QLinearLeakyRelu", kBytes, Unary, &kLeakyRelu, 0),
-    QUANTIZED("QLinearSoftmax", kBytes, Softmax, nullptr, 0),
-    QUANTIZED("QLinearGlobalAveragePool", kBytes, GlobalAveragePool, nullptr, 0),
-    QUANTIZED("QLinearConcat", kBytes, Concat, nullptr, 2),
-    QUANTIZED("QLinearWhere", kBool, Where, nullptr, 0),
+const Op kQuantizedLinearOps[] = {
+    QUANTIZED("QLinearAdd", kBytes, QLinearBinary, &kQLinearAdd, 0),
+    QUANTIZED("QLinearMul", kBytes, QLinearBinary, &kQLinearMul, 0),
+    QUANTIZED("QLinearSigmoid", kBytes, QLinearUnary, &kQLinearSigmoid, 0),
+    QUANTIZED("QLinearLeakyRelu", kBytes, QLinearUnary, &kQLinearLeakyRelu, 0),
+    QUANTIZED("QLinearSoftmax", kBytes, QLinearSoftmax, nullptr, 0),
+    QUANTIZED("QLinearGlobalAveragePool", kBytes, QLinearGlobalAveragePool, nullptr, 0),
+    QUANTIZED("QLinearConcat", kBytes, QLinearConcat, nullptr, 2),
+    QUANTIZED("QLinearWhere", kBool, QLinearWhere, nullptr, 0),
     QUANTIZED("GatherBlockQuantized", only(UHAL_UINT8), GatherBlockQuantized, nullptr, 0),
     QUANTIZED("QGemm", kBytes, QGemm, nullptr, 0),
     QUANTIZED("MatMulIntegerToFloat", kBytes, MatMulIntegerToFloat, nullptr, 0),
     QUANTIZED("DynamicQuantizeMatMul", only(UHAL_FLOAT32), DynamicQuantizeMatMul, nullptr, 0),
 };
 
+#undef QUANTIZED
+
 }  // namespace
 
-Table quantized_linear_ops() { return table(kRows); }
+Table quantized_linear_ops() { return table(kQuantizedLinearOps); }
 
 }  // namespace unihal::onnxruntime

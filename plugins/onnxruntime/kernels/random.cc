@@ -108,7 +108,7 @@ class Dropout final : public Kernel {
 #define RANDOM(op, types, function) \
   {.name = op, .first = 1, .last = kNewestOpset, .dtypes = types, .make = make<Random>, .data = &function}
 
-const Op kRows[] = {
+const Op kRandomOps[] = {
     RANDOM("RandomNormal", kFloats, kNormal),
     RANDOM("RandomUniform", kFloats, kUniform),
     RANDOM("RandomNormalLike", kStored, kNormal),
@@ -122,8 +122,10 @@ const Op kRows[] = {
      .host_inputs = host({1, 2})},
 };
 
+#undef RANDOM
+
 }  // namespace
 
-Table random_ops() { return table(kRows); }
+Table random_ops() { return table(kRandomOps); }
 
 }  // namespace unihal::onnxruntime

@@ -13,7 +13,7 @@ struct Cell {
 
 constexpr Cell kLstm{UHAL_RNN_LSTM, 4, {0, 2, 3, 1}};  // ONNX: i, o, f, c
 constexpr Cell kGru{UHAL_RNN_GRU, 3, {1, 0, 2}};       // ONNX: z, r, h
-constexpr Cell kPlain{UHAL_RNN_TANH, 1, {0}};
+constexpr Cell kRnn{UHAL_RNN_TANH, 1, {0}};
 constexpr Cell kQuantizedLstm{UHAL_RNN_LSTM, 4, {0, 2, 3, 1}, true};
 
 class Recurrent final : public Kernel {
@@ -184,10 +184,10 @@ std::unique_ptr<Kernel> make_recurrent(const Description& node, const void* data
   return make_recurrent_steps(node, mode);
 }
 
-const Op kRows[] = {
+const Op kRecurrentOps[] = {
     {.name = "LSTM", .first = 7, .last = kNewestOpset, .dtypes = kFloats, .make = make_recurrent, .data = &kLstm},
     {.name = "GRU", .first = 7, .last = kNewestOpset, .dtypes = kFloats, .make = make_recurrent, .data = &kGru},
-    {.name = "RNN", .first = 7, .last = kNewestOpset, .dtypes = kFloats, .make = make_recurrent, .data = &kPlain},
+    {.name = "RNN", .first = 7, .last = kNewestOpset, .dtypes = kFloats, .make = make_recurrent, .data = &kRnn},
     {.name = "DynamicQuantizeLSTM",
      .first = 1,
      .last = 1,
@@ -199,6 +199,6 @@ const Op kRows[] = {
 
 }  // namespace
 
-Table recurrent_ops() { return table(kRows); }
+Table recurrent_ops() { return table(kRecurrentOps); }
 
 }  // namespace unihal::onnxruntime

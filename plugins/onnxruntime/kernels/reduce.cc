@@ -4,7 +4,7 @@
 namespace unihal::onnxruntime {
 namespace {
 
-struct Reduction {
+struct ReduceForm {
   uhal_reduction reduction;
   int axes_since = 18;     // the opset in which axes became an input
   bool takes_log = false;  // of the result
@@ -13,7 +13,7 @@ struct Reduction {
 class Reduce final : public Kernel {
  public:
   Reduce(const Description& node, const void* data)
-      : reduction_(*static_cast<const Reduction*>(data)),
+      : reduction_(*static_cast<const ReduceForm*>(data)),
         attribute_(axes_attribute(node, reduction_.axes_since)),
         keeps_(node.integer("keepdims", 1) != 0),
         empty_is_none_(node.integer("noop_with_empty_axes", 0) != 0) {}
@@ -38,21 +38,21 @@ class Reduce final : public Kernel {
   }
 
  private:
-  const Reduction& reduction_;
+  const ReduceForm& reduction_;
   const std::optional<Shape> attribute_;
   const bool keeps_, empty_is_none_;
 };
 
-constexpr Reduction kSum{UHAL_REDUCE_SUM, 13};
-constexpr Reduction kMean{UHAL_REDUCE_MEAN};
-constexpr Reduction kMaximum{UHAL_REDUCE_MAXIMUM};
-constexpr Reduction kMinimum{UHAL_REDUCE_MINIMUM};
-constexpr Reduction kProduct{UHAL_REDUCE_PRODUCT};
-constexpr Reduction kL1{UHAL_REDUCE_L1_NORM};
-constexpr Reduction kL2{UHAL_REDUCE_L2_NORM};
-constexpr Reduction kSquares{UHAL_REDUCE_SUM_OF_SQUARES};
-constexpr Reduction kLogSumExp{UHAL_REDUCE_LOG_SUM_EXP};
-constexpr Reduction kLogSum{UHAL_REDUCE_SUM, 18, true};
+constexpr ReduceForm kReduceSum{UHAL_REDUCE_SUM, 13};
+constexpr ReduceForm kReduceMean{UHAL_REDUCE_MEAN};
+constexpr ReduceForm kReduceMax{UHAL_REDUCE_MAXIMUM};
+constexpr ReduceForm kReduceMin{UHAL_REDUCE_MINIMUM};
+constexpr ReduceForm kReduceProd{UHAL_REDUCE_PRODUCT};
+constexpr ReduceForm kReduceL1{UHAL_REDUCE_L1_NORM};
+constexpr ReduceForm kReduceL2{UHAL_REDUCE_L2_NORM};
+constexpr ReduceForm kReduceSumSquare{UHAL_REDUCE_SUM_OF_SQUARES};
+constexpr ReduceForm kReduceLogSumExp{UHAL_REDUCE_LOG_SUM_EXP};
+constexpr ReduceForm kReduceLogSum{UHAL_REDUCE_SUM, 18, true};
 
 class ArgReduce final : public Kernel {
  public:
@@ -98,17 +98,17 @@ constexpr bool kSmallest = false;
    .host_inputs = host({1}),        \
    .data = &function}
 
-const Op kRows[] = {
-    REDUCE("ReduceSum", kNumbers, kSum),
-    REDUCE("ReduceMean", kNumbers, kMean),
-    REDUCE("ReduceMax", kReal, kMaximum),
-    REDUCE("ReduceMin", kReal, kMinimum),
-    REDUCE("ReduceProd", kNumbers, kProduct),
-    REDUCE("ReduceL1", kNumbers, kL1),
-    REDUCE("ReduceL2", kFloats, kL2),
-    REDUCE("ReduceSumSquare", kNumbers, kSquares),
-    REDUCE("ReduceLogSumExp", kFloats, kLogSumExp),
-    REDUCE("ReduceLogSum", kFloats, kLogSum),
+const Op kReduceOps[] = {
+    REDUCE("ReduceSum", kNumbers, kReduceSum),
+    REDUCE("ReduceMean", kNumbers, kReduceMean),
+    REDUCE("ReduceMax", kReal, kReduceMax),
+    REDUCE("ReduceMin", kReal, kReduceMin),
+    REDUCE("ReduceProd", kNumbers, kReduceProd),
+    REDUCE("ReduceL1", kNumbers, kReduceL1),
+    REDUCE("ReduceL2", kFloats, kReduceL2),
+    REDUCE("ReduceSumSquare", kNumbers, kReduceSumSquare),
+    REDUCE("ReduceLogSumExp", kFloats, kReduceLogSumExp),
+    REDUCE("ReduceLogSum", kFloats, kReduceLogSum),
     {.name = "ArgMax",
      .first = 1,
      .last = kNewestOpset,
@@ -123,8 +123,10 @@ const Op kRows[] = {
      .data = &kSmallest},
 };
 
+#undef REDUCE
+
 }  // namespace
 
-Table reduce_ops() { return table(kRows); }
+Table reduce_ops() { return table(kReduceOps); }
 
 }  // namespace unihal::onnxruntime

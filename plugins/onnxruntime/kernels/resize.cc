@@ -349,7 +349,7 @@ class RoiAlign final : public Kernel {
   uhal_roi_align_attributes attributes_ = {};
 };
 
-const Op kRows[] = {
+const Op kResizeOps[] = {
     {.name = "Resize",
      .first = 10,
      .last = kNewestOpset,
@@ -370,6 +370,6 @@ const Op kRows[] = {
 
 }  // namespace
 
-Table resize_ops() { return table(kRows); }
+Table resize_ops() { return table(kResizeOps); }
 
 }  // namespace unihal::onnxruntime

@@ -218,7 +218,7 @@ class Range final : public Kernel {
    .reuse = Reuse::kAlias,            \
    .host_inputs = inputs}
 
-const Op kRows[] = {
+const Op kShapeOps[] = {
     ALIAS("Reshape", 1, Reshape, host({1})),
     ALIAS("Flatten", 1, Flatten, 0),
     ALIAS("Squeeze", 1, Squeeze, host({1})),
@@ -240,8 +240,10 @@ const Op kRows[] = {
      .host_inputs = host({0, 1, 2})},
 };
 
+#undef ALIAS
+
 }  // namespace
 
-Table shape_ops() { return table(kRows); }
+Table shape_ops() { return table(kShapeOps); }
 
 }  // namespace unihal::onnxruntime

@@ -225,7 +225,7 @@ constexpr DtypeSet kSignals = kWideFloats;
    .host_inputs = host({0}),                      \
    .data = &form}
 
-const Op kRows[] = {
+const Op kSignalOps[] = {
     {.name = "DFT",
      .first = 17,
      .last = kNewestOpset,
@@ -249,8 +249,10 @@ const Op kRows[] = {
      .host_inputs = host({0, 1, 2, 3, 4})},
 };
 
+#undef WINDOW
+
 }  // namespace
 
-Table signal_ops() { return table(kRows); }
+Table signal_ops() { return table(kSignalOps); }
 
 }  // namespace unihal::onnxruntime

@@ -162,12 +162,12 @@ class Unique final : public Kernel {
   const int64_t axis_;
 };
 
-const Op kRows[] = {
+const Op kUniqueOps[] = {
     {.name = "Unique", .first = 11, .last = kNewestOpset, .dtypes = kNumbers, .make = make<Unique>},
 };
 
 }  // namespace
 
-Table unique_ops() { return table(kRows); }
+Table unique_ops() { return table(kUniqueOps); }
 
 }  // namespace unihal::onnxruntime

@@ -222,7 +222,7 @@ void acos_grad(Context context, Input x, Input dy, Output dx) {
 
 // dx = dy / (factor * x^2 + 1)
 template <int factor>
-void inverse_grad(Context context, Input x, Input dy, Output dx) {
+void inverse_tangent_grad(Context context, Input x, Input dy, Output dx) {
   const View in = x.view();
   Slope(context, in).of(uhal_map_square, in).then(uhal_map_scale, {factor, 1}).divides(dy, dx, in.dtype);
 }
@@ -445,8 +445,8 @@ KernelTable activation_kernels() {
       UNIHAL_KERNEL("acosh_grad", kFloats | kComplex, inverse_root_grad<1, -1>),
       UNIHAL_KERNEL("asin_grad", kFloats | kComplex, inverse_root_grad<-1, 1>),
       UNIHAL_KERNEL("asinh_grad", kFloats | kComplex, inverse_root_grad<1, 1>),
-      UNIHAL_KERNEL("atan_grad", kFloats | kComplex, inverse_grad<1>),
-      UNIHAL_KERNEL("atanh_grad", kFloats | kComplex, inverse_grad<-1>),
+      UNIHAL_KERNEL("atan_grad", kFloats | kComplex, inverse_tangent_grad<1>),
+      UNIHAL_KERNEL("atanh_grad", kFloats | kComplex, inverse_tangent_grad<-1>),
       UNIHAL_KERNEL("celu_grad", kFloats, celu_grad),
       UNIHAL_KERNEL("cosh_grad", kFloats | kComplex, slope_grad<uhal_map_sinh>),
       UNIHAL_KERNEL("hard_shrink_grad", kFloats, kept_grad<uhal_map_greater_equal, true>),

@@ -108,9 +108,9 @@ void dense_step(const Context& context, const Gradient& gradient, const Step& st
 }
 
 // The rows of one tensor that a step changes.
-class Rows {
+class ChangedRows {
  public:
-  Rows(const Context& context, const View& whole, const MergedRows& merged)
+  ChangedRows(const Context& context, const View& whole, const MergedRows& merged)
       : context_(context), merged_(merged), rows_(context, whole.dtype, with_rows(whole, merged)) {
     const auto attributes = index_attributes(0);
     context.run(UHAL_OP_GATHER, {&whole, &merged.indices()}, {&rows_}, &attributes);
@@ -153,9 +153,9 @@ void lazy_step(const Context& context, SparseInput gradient, const Step& step, c
   settings.decay = 0;
   if (!gradient.rows().empty()) {
     const MergedRows merged(context, gradient);
-    const Rows parameter(context, after.parameter, merged), first(context, after.first, merged);
-    const Rows second(context, after.second, merged);
-    const Rows largest(context, settings.amsgrad ? after.largest : after.second, merged);
+    const ChangedRows parameter(context, after.parameter, merged), first(context, after.first, merged);
+    const ChangedRows second(context, after.second, merged);
+    const ChangedRows largest(context, settings.amsgrad ? after.largest : after.second, merged);
     const Moments rows = {parameter.view(), first.view(), second.view(), largest.view()};
     step_of(context, merged.values(), state, settings, rows, rows);
     parameter.put_into(after.parameter);

@@ -60,7 +60,7 @@ View part_of(const Context& context, const View& x, const Slice& slice) {
   return result;
 }
 
-void write(const Context& context, const View& value, const View& part) {
+void write_part(const Context& context, const View& value, const View& part) {
   if (part.elements() > 0) copy_or_cast(context, without_leading(value, part.rank), part);
 }
 
@@ -78,13 +78,13 @@ void set_value(Context context, Input x, Integers starts, Integers ends, Integer
   }
   const Scratch value(context, complex ? UHAL_COMPLEX128 : whole ? UHAL_INT64 : UHAL_FLOAT64, shape.data, shape.size());
   upload(context, std::move(bytes), value);
-  write(context, value, part);
+  write_part(context, value, part);
 }
 
 void set_value_with_tensor(Context context, Input x, Input value, Integers starts, Integers ends, Integers steps,
                            Span<int64_t> axes, Span<int64_t> dropped, Span<int64_t> added, Output y) {
   const View part = part_of(context, started_from(context, x, y), {starts, ends, steps, axes, dropped, added});
-  write(context, value.view(), part);
+  write_part(context, value.view(), part);
 }
 
 void set_value_with_scalar_grad(Context context, Input dy, Integers starts, Integers ends, Integers steps,
@@ -131,18 +131,11 @@ void masked_fill_grad(Context context, Input, Input mask, Input, Input dy, Outpu
 // -- x[indices] = value
 // ------------------------------------------------------------------------------------------------
 
-uhal_index_attributes wrapping(int axis, uhal_reduction reduction) {
-  auto attributes = index_attributes(axis);
-  attributes.reduction = reduction;
-  attributes.negative_wraps = 1;
-  return attributes;
-}
-
 // Indices of the first axes, broadcast to one shape and side by side: (shape, count). Masks stand for as many as they
 // have axes.
-class Coordinates {
+class JointIndices {
  public:
-  Coordinates(const Context& context, const InputList& indices) {
+  JointIndices(const Context& context, const InputList& indices) {
     std::deque<TruePlaces> masks;
     std::vector<View> each;
     for (size_t i = 0; i < indices.size(); ++i) {
@@ -203,7 +196,7 @@ View broadcast_to(const View& value, const View& like) {
   return result;
 }
 
-void put_at(const Context& context, const Coordinates& at, const View& value, const View& y, bool accumulate) {
+void put_at_indices(const Context& context, const JointIndices& at, const View& value, const View& y, bool accumulate) {
   const View updates = broadcast_to(value, at.updates_like(y));
   if (updates.elements() == 0) return;
   const auto attributes = wrapping(0, accumulate ? UHAL_REDUCE_SUM : UHAL_REDUCE_NONE);
@@ -212,13 +205,13 @@ void put_at(const Context& context, const Coordinates& at, const View& value, co
 
 void index_put(Context context, Input x, InputList indices, Input value, bool accumulate, Output y) {
   const View out = started_from(context, x, y);
-  put_at(context, Coordinates(context, indices), value.view(), out, accumulate);
+  put_at_indices(context, JointIndices(context, indices), value.view(), out, accumulate);
 }
 
 void index_put_grad(Context context, Input x, InputList indices, Input value, Input dy, bool accumulate, Output dx,
                     Output dvalue) {
   const View gradient = dy.view();
-  const Coordinates at(context, indices);
+  const JointIndices at(context, indices);
   if (dvalue) {
     const View out = context.allocate(dvalue, value.uhal());
     const View like = at.updates_like(x.layout());
@@ -234,7 +227,7 @@ void index_put_grad(Context context, Input x, InputList indices, Input value, In
   if (accumulate) return;
   const Scratch zero(context, gradient.dtype, nullptr, 0);
   fill_zero(context, zero);
-  put_at(context, at, zero, out, false);
+  put_at_indices(context, at, zero, out, false);
 }
 
 // y = x, plus what is added to rows along an axis
@@ -474,7 +467,7 @@ void fill_diagonal_grad(Context context, Input dy, float, int offset, bool wrap,
 
 void fill_diagonal_tensor(Context context, Input x, Input value, int64_t offset, int first, int second, Output y) {
   const View part = diagonal_of(started_from(context, x, y), offset, first, second);
-  write(context, value.view(), part);
+  write_part(context, value.view(), part);
 }
 
 void fill_diagonal_tensor_grad(Context context, Input dy, int64_t offset, int first, int second, Output dx) {

@@ -11,12 +11,12 @@ namespace unihal::paddle {
 namespace {
 
 // What flash_attn and memory_efficient_attention take as an attribute each.
-struct Settings {
+struct AttentionSettings {
   double scale = 0;  // 0: 1 / sqrt(features)
   bool causal = false;
 };
 
-uhal_attention_attributes attributes_of(const Settings& settings) {
+uhal_attention_attributes attention_attributes_of(const AttentionSettings& settings) {
   uhal_attention_attributes attributes = {};
   attributes.struct_size = sizeof attributes;
   attributes.scale = settings.scale;
@@ -49,24 +49,24 @@ void refuse_dropout(const Context& context, double dropout, bool inference) {
 }
 
 // (batch, length, heads, 1, features), of which each head serves a group of the query's.
-View grouped(const View& x) { return x.unsqueezed(3); }
+View with_groups(const View& x) { return x.unsqueezed(3); }
 
 // Key or value with as many heads as the query: itself, or a copy that repeats each head for the group that shares it.
-class Repeated : public View {
+class RepeatedHeads : public View {
  public:
-  Repeated(const Context& context, const View& x, int64_t heads) : View(x) {
+  RepeatedHeads(const Context& context, const View& x, int64_t heads) : View(x) {
     if (x.shape[2] == heads) return;
     prepare(context, x, heads);
-    copy_or_cast(context, grouped(x), groups_);
+    copy_or_cast(context, with_groups(x), groups_);
   }
 
   // For a gradient of x's shape, which is the sum over each group.
   struct Empty {};
-  Repeated(const Context& context, const View& x, int64_t heads, Empty) : View(x) {
+  RepeatedHeads(const Context& context, const View& x, int64_t heads, Empty) : View(x) {
     if (x.shape[2] != heads) prepare(context, x, heads);
   }
   void sum_groups(const Context& context, const View& target) const {
-    if (copy_.has_value()) sum_to_shape(context, groups_, grouped(target));
+    if (copy_.has_value()) sum_to_shape(context, groups_, with_groups(target));
   }
 
  private:
@@ -91,8 +91,8 @@ std::optional<View> mask_of(const Context& context, OptionalInput mask, bool cau
 }
 const View* pointer(const std::optional<View>& view) { return view.has_value() ? &*view : nullptr; }
 
-void attend(const Context& context, Input query, Input key, Input value, OptionalInput mask, const Settings& settings,
-            Output out, Output logsumexp) {
+void attend(const Context& context, Input query, Input key, Input value, OptionalInput mask,
+            const AttentionSettings& settings, Output out, Output logsumexp) {
   const View q = query.view(), k = key.view(), v = value.view();
   check_operands(context, q, k, v);
   const int64_t heads = q.shape[2];
@@ -100,42 +100,28 @@ void attend(const Context& context, Input query, Input key, Input value, Optiona
   const int64_t row_dims[] = {q.shape[0], heads, q.shape[1]};
   const View result = context.allocate(out, q.dtype, out_dims, 4);
   const View rows = context.allocate(logsumexp, accumulator(q.dtype), row_dims, 3);
-  const Repeated all_k(context, k, heads), all_v(context, v, heads);
+  const RepeatedHeads all_k(context, k, heads), all_v(context, v, heads);
   const View left = heads_first(q), right = heads_first(all_k), factors = heads_first(all_v), y = heads_first(result);
   const std::optional<View> added = mask_of(context, mask, settings.causal);
-  const auto attributes = attributes_of(settings);
+  const auto attributes = attention_attributes_of(settings);
   context.run(UHAL_OP_ATTENTION, {&left, &right, &factors, pointer(added)}, {&y, &rows}, &attributes);
 }
 
-// A gradient that Paddle wants, or memory for one that it does not.
-class Gradient : public View {
- public:
-  Gradient(const Context& context, Output out, const View& like) {
-    if (out) {
-      static_cast<View&>(*this) = context.allocate(out, like.dtype);
-    } else {
-      unwanted_.emplace(context, like.dtype, like);
-      static_cast<View&>(*this) = *unwanted_;
-    }
-  }
-
- private:
-  std::optional<Scratch> unwanted_;
-};
-
 void attend_grad(const Context& context, Input query, Input key, Input value, OptionalInput mask, Input out,
-                 Input logsumexp, Input dout, const Settings& settings, Output dquery, Output dkey, Output dvalue) {
+                 Input logsumexp, Input dout, const AttentionSettings& settings, Output dquery, Output dkey,
+                 Output dvalue) {
   const View q = query.view(), k = key.view(), v = value.view();
   check_operands(context, q, k, v);
   const int64_t heads = q.shape[2];
-  const Gradient dq(context, dquery, q), dk(context, dkey, k), dv(context, dvalue, v);
-  const Repeated all_k(context, k, heads), all_v(context, v, heads);
-  const Repeated all_dk(context, dk, heads, Repeated::Empty{}), all_dv(context, dv, heads, Repeated::Empty{});
+  const OutputOrScratch dq(context, dquery, q), dk(context, dkey, k), dv(context, dvalue, v);
+  const RepeatedHeads all_k(context, k, heads), all_v(context, v, heads);
+  const RepeatedHeads all_dk(context, dk, heads, RepeatedHeads::Empty{}),
+      all_dv(context, dv, heads, RepeatedHeads::Empty{});
   const View y = heads_first(out.view()), dy = heads_first(dout.view()), rows = logsumexp.view();
   const View left = heads_first(q), right = heads_first(all_k), factors = heads_first(all_v);
   const View dleft = heads_first(dq), dright = heads_first(all_dk), dfactors = heads_first(all_dv);
   const std::optional<View> added = mask_of(context, mask, settings.causal);
-  const auto attributes = attributes_of(settings);
+  const auto attributes = attention_attributes_of(settings);
   context.run(UHAL_OP_ATTENTION_BACKWARD, {&left, &right, &factors, pointer(added), &y, &rows, &dy},
               {&dleft, &dright, &dfactors}, &attributes);
   all_dk.sum_groups(context, dk);
@@ -165,8 +151,8 @@ void flash_attn_grad(Context context, Input q, Input k, Input v, Input out, Inpu
 }
 
 // Sequences of several lengths in one tensor, and diagonals elsewhere than from the first row and column.
-Settings efficient_settings(const Context& context, const Tensor& q, const Tensor& k, bool packed, bool causal,
-                            float scale) {
+AttentionSettings efficient_settings(const Context& context, const Tensor& q, const Tensor& k, bool packed, bool causal,
+                                     float scale) {
   if (packed) unsupported(context, "attention over sequences that are packed into one (cu_seqlens)");
   if (causal && q.dim(1) != k.dim(1)) {
     unsupported(context, "causal attention of " + std::to_string(q.dim(1)) + " queries and " +
@@ -190,7 +176,7 @@ void memory_efficient_attention_grad(Context context, Input q, Input k, Input v,
                                      Input dout, Scalar, Scalar, bool causal, double /*dropout*/, float scale,
                                      Output dq, Output dk, Output dv, Output dbias) {
   if (dbias) unsupported(context, "the gradient of attention's bias (sdpa_kernel(SDPBackend.MATH) computes it)");
-  const Settings settings = efficient_settings(context, q, k, starts_q || starts_k, causal, scale);
+  const AttentionSettings settings = efficient_settings(context, q, k, starts_q || starts_k, causal, scale);
   attend_grad(context, q, k, v, bias, out, logsumexp, dout, settings, dq, dk, dv);
 }
 

@@ -7,13 +7,6 @@
 namespace unihal::paddle {
 namespace {
 
-class Number : public Scratch {
- public:
-  Number(const Context& context, uhal_dtype dtype, double value) : Scratch(context, dtype, nullptr, 0) {
-    fill(context, *this, value, static_cast<int64_t>(value));
-  }
-};
-
 // Columns of boxes whose last axis is two corners: their centre and size along both axes.
 struct Centered {
   Scratch size[2], center[2];
@@ -40,7 +33,7 @@ struct Centered {
 };
 
 // Boxes (count, 4) as they broadcast along an axis of (rows, columns, 4).
-View along(const View& boxes, int axis) {
+View boxes_along(const View& boxes, int axis) {
   return axis == 0 ? boxes.reshaped({1, boxes.shape[0], 4}) : boxes.reshaped({boxes.shape[0], 1, 4});
 }
 
@@ -64,7 +57,7 @@ void box_coder(Context context, Input prior, OptionalInput prior_variance, Input
   const uhal_dtype dtype = out.dtype;
   const int prior_axis = encodes ? 0 : axis;
   const double more = normalized ? 0 : 1;
-  const Centered box(context, along(priors, prior_axis), more, true);
+  const Centered box(context, boxes_along(priors, prior_axis), more, true);
 
   // The variances of the four numbers: of each prior box, or the same ones.
   const int64_t four[] = {1, 1, 4};
@@ -72,14 +65,14 @@ void box_coder(Context context, Input prior, OptionalInput prior_variance, Input
   View variances = same;
   fill(context, same, 1, 1);
   if (prior_variance) {
-    variances = along(prior_variance.view(), prior_axis);
+    variances = boxes_along(prior_variance.view(), prior_axis);
   } else {
     for (int i = 0; i < variance.size() && i < 4; ++i) {
       fill(context, same.sliced(2, i, 1), static_cast<double>(variance[static_cast<size_t>(i)]), 0);
     }
   }
   if (encodes) {
-    const Centered goal(context, along(targets, 1), more, false);
+    const Centered goal(context, boxes_along(targets, 1), more, false);
     for (int i = 0; i < 2; ++i) {
       const View place = Centered::column(out, i), size = Centered::column(out, 2 + i);
       context.map(uhal_map_subtract, {&goal.center[i], &box.center[i]}, {&place});
@@ -156,7 +149,7 @@ void yolo_box(Context context, Input x, Input image_sizes, Span<int> anchors, in
     context.map(uhal_map_power_scalar, {&sure}, {&sure}, {1 - static_cast<double>(overlap_factor)});
     context.map(uhal_map_multiply, {&sure, &overlap}, {&sure});
   }
-  const Number least(context, dtype, static_cast<double>(threshold)), zero(context, dtype, 0);
+  const Constant least(context, dtype, static_cast<double>(threshold)), zero(context, dtype, 0);
   context.map(uhal_map_greater_equal, {&sure, &least}, {&is_sure});
 
   // Heights and widths of the images, as they broadcast.

@@ -63,6 +63,18 @@ void fill(const Context& context, const View& y, const Scalar& value) {
   context.map(uhal_map_complex, {&first, &second}, {&y});
 }
 
+void gather_rows(const Context& context, const View& x, const View& places, const View& y) {
+  const auto attributes = index_attributes(0);
+  if (y.elements() > 0) context.run(UHAL_OP_GATHER, {&x, &places}, {&y}, &attributes);
+}
+
+uhal_index_attributes wrapping(int axis, uhal_reduction reduction) {
+  auto attributes = index_attributes(axis);
+  attributes.reduction = reduction;
+  attributes.negative_wraps = 1;
+  return attributes;
+}
+
 void count_up(const Context& context, const View& y, double start, double step) {
   uhal_iota_attributes attributes = {};
   attributes.struct_size = sizeof attributes;

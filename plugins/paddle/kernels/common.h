@@ -22,6 +22,11 @@ inline uhal_dtype real_of(uhal_dtype dtype) {
   return dtype == UHAL_COMPLEX64 ? UHAL_FLOAT32 : dtype == UHAL_COMPLEX128 ? UHAL_FLOAT64 : dtype;
 }
 
+// The dtype of complex numbers with such parts; of complex ones their own.
+inline uhal_dtype complex_of(uhal_dtype dtype) {
+  return real_of(dtype) == UHAL_FLOAT64 ? UHAL_COMPLEX128 : UHAL_COMPLEX64;
+}
+
 // The dtype that statistics and optimizer state of x's dtype have.
 inline uhal_dtype accumulator(uhal_dtype dtype) { return dtype == UHAL_FLOAT64 ? UHAL_FLOAT64 : UHAL_FLOAT32; }
 
@@ -62,6 +67,16 @@ inline void fill_zero(const Context& context, const View& y) { fill(context, y, 
 // y, dense, = start, start + step, ...
 void count_up(const Context& context, const View& y, double start = 0, double step = 1);
 
+// y = the rows of x at the given places.
+void gather_rows(const Context& context, const View& x, const View& places, const View& y);
+
+// Indices along an axis, of which negative ones count from its end.
+uhal_index_attributes wrapping(int axis, uhal_reduction reduction = UHAL_REDUCE_NONE);
+
+inline bool is_extreme(uhal_reduction reduction) {
+  return reduction == UHAL_REDUCE_MAXIMUM || reduction == UHAL_REDUCE_MINIMUM;
+}
+
 // Memory for `y` in a shape that is given but for axis `to`, which is as long as x's axis `from`.
 View allocate_with_length_of(const Context& context, Input x, int from, const Span<int>& shape, int to,
                              uhal_dtype dtype, Output y);
@@ -91,6 +106,10 @@ class Constant : public Scratch {
   Constant(const Context& context, uhal_dtype dtype, double value) : Scratch(context, dtype, nullptr, 0) {
     fill(context, *this, value, is_floating(dtype) ? 0 : static_cast<int64_t>(value));
   }
+  // Of int64.
+  Constant(const Context& context, int64_t value) : Scratch(context, UHAL_INT64, nullptr, 0) {
+    fill(context, *this, 0, value);
+  }
 };
 
 // One number as a list of so many.
@@ -101,6 +120,22 @@ class Repeated : public Constant {
     shape[0] = count;
     strides[0] = 0;
   }
+};
+
+// A result's memory: Paddle's, or of our own where an op has to write what Paddle does not want.
+class OutputOrScratch : public View {
+ public:
+  OutputOrScratch(const Context& context, Output out, const View& like) {
+    if (out) {
+      static_cast<View&>(*this) = context.allocate(out, like.dtype);
+    } else {
+      unwanted_.emplace(context, like.dtype, like);
+      static_cast<View&>(*this) = *unwanted_;
+    }
+  }
+
+ private:
+  std::optional<Scratch> unwanted_;
 };
 
 // Indices or labels as the ops take them: int32 or int64.

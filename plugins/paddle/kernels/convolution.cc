@@ -8,9 +8,9 @@ namespace {
 
 // SAME makes the dilation 1, as Paddle does. Where Paddle's division gives an output although the window exceeds the
 // padded image (it rounds towards zero), the image has more padding at its end.
-uhal_convolution_attributes attributes_of(const Context& context, const View& x, const View& w, const View& y,
-                                          Span<int> strides, Span<int> paddings, Text algorithm, Span<int> dilations,
-                                          int groups) {
+uhal_convolution_attributes convolution_attributes_of(const Context& context, const View& x, const View& w,
+                                                      const View& y, Span<int> strides, Span<int> paddings,
+                                                      Text algorithm, Span<int> dilations, int groups) {
   require_same_dtype(context, x, w);
   auto attributes = convolution_attributes(dnn_math_mode());
   const int axes = x.rank - 2;
@@ -32,7 +32,8 @@ void convolution(const Context& context, Input x, Input filter, Span<int> stride
   const bool last = channels_last(data_format);
   const View in = image(x.view(), last), w = filter.view();
   const View out = image(context.allocate(y, in.dtype), last);
-  const auto attributes = attributes_of(context, in, w, out, strides, paddings, algorithm, dilations, groups);
+  const auto attributes =
+      convolution_attributes_of(context, in, w, out, strides, paddings, algorithm, dilations, groups);
   context.run(UHAL_OP_CONVOLUTION, {&in, &w}, {&out}, &attributes);
 }
 
@@ -40,7 +41,8 @@ void convolution_grad(const Context& context, Input x, Input filter, Input dy, S
                       Text algorithm, Span<int> dilations, int groups, Text data_format, Output dx, Output dw) {
   const bool last = channels_last(data_format);
   const View in = image(x.view(), last), w = filter.view(), gradient = image(dy.view(), last);
-  const auto attributes = attributes_of(context, in, w, gradient, strides, paddings, algorithm, dilations, groups);
+  const auto attributes =
+      convolution_attributes_of(context, in, w, gradient, strides, paddings, algorithm, dilations, groups);
   if (dx) {
     const View out = image(context.allocate(dx, in.dtype), last);
     context.run(UHAL_OP_CONVOLUTION_BACKWARD_DATA, {&gradient, &w}, {&out}, &attributes);
@@ -75,7 +77,8 @@ void convolution_double_grad(const Context& context, Input x, Input filter, Inpu
                              Span<int> dilations, int groups, Text data_format, Output dx, Output dw, Output ddy) {
   const bool last = channels_last(data_format);
   const View in = image(x.view(), last), w = filter.view(), gradient = image(dy.view(), last);
-  const auto attributes = attributes_of(context, in, w, gradient, strides, paddings, algorithm, dilations, groups);
+  const auto attributes =
+      convolution_attributes_of(context, in, w, gradient, strides, paddings, algorithm, dilations, groups);
   const View din = ddx ? image(ddx.view(), last) : View(), dfilter = ddw ? ddw.view() : View();
   if (ddy) {
     const View dense = context.allocate(ddy, in.dtype);
@@ -130,7 +133,8 @@ void conv_transpose(Context context, Input x, Input filter, Span<int> strides, S
   const bool last = channels_last(data_format);
   const View in = image(x.view(), last), w = filter.view();
   const View out = image(context.allocate(y, in.dtype), last);
-  const auto attributes = attributes_of(context, out, w, in, strides, paddings, algorithm, dilations, groups);
+  const auto attributes =
+      convolution_attributes_of(context, out, w, in, strides, paddings, algorithm, dilations, groups);
   context.run(UHAL_OP_CONVOLUTION_BACKWARD_DATA, {&in, &w}, {&out}, &attributes);
 }
 
@@ -140,7 +144,8 @@ void conv_transpose_grad(Context context, Input x, Input filter, Input dy, Span<
                          Output dx, Output dw) {
   const bool last = channels_last(data_format);
   const View in = image(x.view(), last), w = filter.view(), gradient = image(dy.view(), last);
-  const auto attributes = attributes_of(context, gradient, w, in, strides, paddings, algorithm, dilations, groups);
+  const auto attributes =
+      convolution_attributes_of(context, gradient, w, in, strides, paddings, algorithm, dilations, groups);
   if (dx) {
     const View out = image(context.allocate(dx, in.dtype), last);
     context.run(UHAL_OP_CONVOLUTION, {&gradient, &w}, {&out}, &attributes);

@@ -19,7 +19,7 @@ void nonzero(Context context, Input x, Output y) {
 }
 
 // A view broadcast together with another.
-View broadcast(const Context& context, const View& view, const View& other) {
+View broadcast_with(const Context& context, const View& view, const View& other) {
   View result = with_rank(view, std::max(view.rank, other.rank));
   const View shape = with_rank(other, result.rank);
   for (int i = 0; i < result.rank; ++i) {
@@ -41,11 +41,11 @@ View chosen_of(const Context& context, Input mask, const View& shape) {
   if (given.dtype != UHAL_BOOL) {
     invalid(context, std::string("the mask has the dtype ") + uhal_dtype_name(given.dtype) + ", expected bool");
   }
-  return broadcast(context, given, shape);
+  return broadcast_with(context, given, shape);
 }
 
 void masked_select(Context context, Input x, Input mask, Output y) {
-  const View in = broadcast(context, x.view(), mask.view());
+  const View in = broadcast_with(context, x.view(), mask.view());
   const View chosen = chosen_of(context, mask, x.view());
   const TruePlaces places(context, chosen);
   const int64_t count = places.count();
@@ -54,7 +54,7 @@ void masked_select(Context context, Input x, Input mask, Output y) {
 }
 
 void masked_select_grad(Context context, Input x, Input mask, Input dy, Output dx) {
-  const View in = broadcast(context, x.shape_only(), mask.view()), gradient = dy.view();
+  const View in = broadcast_with(context, x.shape_only(), mask.view()), gradient = dy.view();
   const View out = context.allocate(dx, gradient.dtype);
   const Scratch spread(context, gradient.dtype, in.shape, in.rank);
   fill_zero(context, spread);
@@ -158,10 +158,6 @@ void reduce_rows_grad(const Context& context, const uhal_segment_attributes& for
   if (own) context.run(UHAL_OP_SEGMENT_REDUCE, {&messages, edges.sources}, {&dx}, &sum);
 }
 
-bool is_extreme(const uhal_segment_attributes& attributes) {
-  return attributes.reduction == UHAL_REDUCE_MAXIMUM || attributes.reduction == UHAL_REDUCE_MINIMUM;
-}
-
 // As many segments as the last id says.
 void segment_pool(Context context, Input x, Input ids, Text pooltype, Output y, Output counts) {
   const View in = x.view(), at = flat(ids.view());
@@ -187,9 +183,10 @@ void segment_pool_grad(Context context, Input x, Input ids, Input y, OptionalInp
   const View at = flat(ids.view()), gradient = dy.view();
   const auto attributes = segment_attributes(context, pooltype.value);
   const View out = context.allocate(dx, gradient.dtype);
-  const View in = is_extreme(attributes) ? x.view() : View(), result = is_extreme(attributes) ? y.view() : View();
-  reduce_rows_grad(context, attributes, {nullptr, at}, in, is_extreme(attributes) ? &result : nullptr, counts, gradient,
-                   out);
+  const View in = is_extreme(attributes.reduction) ? x.view() : View(),
+             result = is_extreme(attributes.reduction) ? y.view() : View();
+  reduce_rows_grad(context, attributes, {nullptr, at}, in, is_extreme(attributes.reduction) ? &result : nullptr, counts,
+                   gradient, out);
 }
 
 void send_u_recv(Context context, Input x, Input sources, Input targets, Text reduction, Integers size, Output y,
@@ -210,9 +207,10 @@ void send_u_recv_grad(Context context, Input x, Input sources, Input targets, Op
   const View from = flat(sources.view()), to = flat(targets.view()), gradient = dy.view();
   const auto attributes = segment_attributes(context, reduction.value);
   const View out = context.allocate(dx, gradient.dtype);
-  const View in = is_extreme(attributes) ? x.view() : View(), result = is_extreme(attributes) ? y.view() : View();
-  reduce_rows_grad(context, attributes, {&from, to}, in, is_extreme(attributes) ? &result : nullptr, counts, gradient,
-                   out);
+  const View in = is_extreme(attributes.reduction) ? x.view() : View(),
+             result = is_extreme(attributes.reduction) ? y.view() : View();
+  reduce_rows_grad(context, attributes, {&from, to}, in, is_extreme(attributes.reduction) ? &result : nullptr, counts,
+                   gradient, out);
 }
 
 }  // namespace

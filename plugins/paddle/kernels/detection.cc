@@ -13,7 +13,7 @@
 namespace unihal::paddle {
 namespace {
 
-void multiply(const Context& context, const View& a, const View& b, const View& out) {
+void matrix_product(const Context& context, const View& a, const View& b, const View& out) {
   if (out.elements() == 0) return;
   if (a.elements() == 0) return fill_zero(context, out);
   const auto attributes = matmul_attributes(product_math_mode());
@@ -89,7 +89,7 @@ void roi_align_grad(Context context, Input, Input boxes, OptionalInput boxes_num
   context.run(UHAL_OP_ROI_ALIGN_BACKWARD, {&gradient, &regions, &images}, {&out}, &attributes);
 }
 
-uhal_roi_pool_attributes pool_attributes(const Context& context, uhal_roi_pool_mode mode, float scale) {
+uhal_roi_pool_attributes roi_pool_attributes(const Context& context, uhal_roi_pool_mode mode, float scale) {
   uhal_roi_pool_attributes attributes = {};
   attributes.struct_size = sizeof attributes;
   attributes.scale = static_cast<double>(scale);
@@ -106,7 +106,7 @@ void roi_pool(Context context, Input x, Input boxes, OptionalInput boxes_num, in
   require_same_dtype(context, in, regions);
   if (out.elements() == 0) return;
   const ImagesOfBoxes images(context, boxes_num, in.shape[0], regions.shape[0]);
-  const auto attributes = pool_attributes(context, UHAL_ROI_POOL_MAX, scale);
+  const auto attributes = roi_pool_attributes(context, UHAL_ROI_POOL_MAX, scale);
   context.run(UHAL_OP_ROI_POOL, {&in, &regions, &images}, {&out, &where}, &attributes);
 }
 
@@ -119,7 +119,7 @@ void roi_pool_grad(Context context, Input, Input boxes, OptionalInput boxes_num,
   if (out.elements() == 0) return;
   if (gradient.elements() == 0) return fill_zero(context, out);
   const ImagesOfBoxes images(context, boxes_num, out.shape[0], regions.shape[0]);
-  const auto attributes = pool_attributes(context, UHAL_ROI_POOL_MAX, scale);
+  const auto attributes = roi_pool_attributes(context, UHAL_ROI_POOL_MAX, scale);
   context.run(UHAL_OP_ROI_POOL_BACKWARD, {&gradient, &regions, &images, &where}, {&out}, &attributes);
 }
 
@@ -139,7 +139,7 @@ void psroi_pool(Context context, Input x, Input boxes, OptionalInput boxes_num, 
   require_positions(context, in, out, channels);
   if (out.elements() == 0) return;
   const ImagesOfBoxes images(context, boxes_num, in.shape[0], regions.shape[0]);
-  const auto attributes = pool_attributes(context, UHAL_ROI_POOL_AVERAGE_BY_POSITION, scale);
+  const auto attributes = roi_pool_attributes(context, UHAL_ROI_POOL_AVERAGE_BY_POSITION, scale);
   context.run(UHAL_OP_ROI_POOL, {&in, &regions, &images}, {&out}, &attributes);
 }
 
@@ -152,17 +152,17 @@ void psroi_pool_grad(Context context, Input, Input boxes, OptionalInput boxes_nu
   if (gradient.elements() == 0) return fill_zero(context, out);
   require_positions(context, out, gradient, channels);
   const ImagesOfBoxes images(context, boxes_num, out.shape[0], regions.shape[0]);
-  const auto attributes = pool_attributes(context, UHAL_ROI_POOL_AVERAGE_BY_POSITION, scale);
+  const auto attributes = roi_pool_attributes(context, UHAL_ROI_POOL_AVERAGE_BY_POSITION, scale);
   context.run(UHAL_OP_ROI_POOL_BACKWARD, {&gradient, &regions, &images}, {&out}, &attributes);
 }
 
 // -- grids of affine maps
 
 // The places of an image before the map, (pixels, axes + 1): the coordinates, the last axis' first, and 1.
-class Places : public Scratch {
+class PixelPlaces : public Scratch {
  public:
-  Places(const Context& context, uhal_dtype dtype, const int64_t* lengths, int axes, bool align_corners)
-      : Places(context, dtype, lengths, axes, align_corners, Dims(lengths, axes)) {}
+  PixelPlaces(const Context& context, uhal_dtype dtype, const int64_t* lengths, int axes, bool align_corners)
+      : PixelPlaces(context, dtype, lengths, axes, align_corners, Dims(lengths, axes)) {}
 
  private:
   struct Dims {
@@ -172,8 +172,8 @@ class Places : public Scratch {
       dims[axes] = axes + 1;
     }
   };
-  Places(const Context& context, uhal_dtype dtype, const int64_t* lengths, int axes, bool align_corners,
-         const Dims& whole)
+  PixelPlaces(const Context& context, uhal_dtype dtype, const int64_t* lengths, int axes, bool align_corners,
+              const Dims& whole)
       : Scratch(context, dtype, whole.dims, axes + 1) {
     fill(context, *this, 1, 1);
     for (int axis = 0; axis < axes; ++axis) {
@@ -220,9 +220,9 @@ void affine_grid(Context context, Input theta, Integers shape, bool align_corner
   dims[affine.axes + 1] = affine.axes;
   const View out = context.allocate(grid, maps.dtype, dims, affine.axes + 2);
   if (out.elements() == 0) return;
-  const Places places(context, maps.dtype, affine.lengths, affine.axes, align_corners);
-  multiply(context, places.reshaped({1, affine.pixels, affine.axes + 1}), maps.transposed(),
-           out.reshaped({maps.shape[0], affine.pixels, affine.axes}));
+  const PixelPlaces places(context, maps.dtype, affine.lengths, affine.axes, align_corners);
+  matrix_product(context, places.reshaped({1, affine.pixels, affine.axes + 1}), maps.transposed(),
+                 out.reshaped({maps.shape[0], affine.pixels, affine.axes}));
 }
 
 void affine_grid_grad(Context context, Input dgrid, Integers shape, bool align_corners, Output dtheta) {
@@ -237,9 +237,9 @@ void affine_grid_grad(Context context, Input dgrid, Integers shape, bool align_c
   }
   if (out.elements() == 0) return;
   if (affine.pixels == 0) return fill_zero(context, out);
-  const Places places(context, gradient.dtype, affine.lengths, axes, align_corners);
-  multiply(context, gradient.reshaped({out.shape[0], affine.pixels, axes}).transposed(),
-           places.reshaped({1, affine.pixels, axes + 1}), out);
+  const PixelPlaces places(context, gradient.dtype, affine.lengths, axes, align_corners);
+  matrix_product(context, gradient.reshaped({out.shape[0], affine.pixels, axes}).transposed(),
+                 places.reshaped({1, affine.pixels, axes + 1}), out);
 }
 
 // -- convolutions at offsets
@@ -355,7 +355,7 @@ void deformable_conv(Context context, Input x, Input offset, Input filter, Optio
     const View factors = d.masks(mask.view());
     context.map(uhal_map_multiply, {&sampled, &factors}, {&sampled});
   }
-  multiply(context, d.weights(weights), d.grouped(columns), d.results(out));
+  matrix_product(context, d.weights(weights), d.grouped(columns), d.results(out));
 }
 
 void deformable_conv_grad(Context context, Input x, Input offset, Input filter, OptionalInput mask, Input dy,
@@ -377,7 +377,7 @@ void deformable_conv_grad(Context context, Input x, Input offset, Input filter, 
   const Scratch dcolumns(context, in.dtype, ColumnShape(d));
   const View dsampled = d.sampled(dcolumns);
   if (!empty && (dx || doffset || dmask)) {
-    multiply(context, d.weights(weights).transposed(), d.results(gradient), d.grouped(dcolumns));
+    matrix_product(context, d.weights(weights).transposed(), d.results(gradient), d.grouped(dcolumns));
   }
   if (dmask) {
     const View out = context.allocate(dmask, in.dtype);
@@ -399,7 +399,7 @@ void deformable_conv_grad(Context context, Input x, Input offset, Input filter, 
       if (factors) context.map(uhal_map_multiply, {&sampled, &*factors}, {&sampled});
       const int64_t dims[] = {d.images, d.groups, d.filters / d.groups, d.channels / d.groups * d.elements};
       const Scratch of_images(context, in.dtype, dims, 4);
-      multiply(context, d.results(gradient), d.grouped(columns).transposed(), of_images);
+      matrix_product(context, d.results(gradient), d.grouped(columns).transposed(), of_images);
       const View sums = d.weights(out);
       const auto sum = reduce_attributes(UHAL_REDUCE_SUM);
       context.run(UHAL_OP_REDUCE, {&of_images}, {&sums}, &sum);

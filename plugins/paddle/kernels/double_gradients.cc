@@ -11,7 +11,7 @@ namespace {
 
 // ddy = backward(operand, ddx), the function that is the gradient itself
 template <int backward>
-void repeated(Context context, Input operand, Input ddx, Output ddy) {
+void backward_of_gradient(Context context, Input operand, Input ddx, Output ddy) {
   const View a = operand.view(), b = ddx.view();
   const View out = context.allocate(ddy, a.dtype);
   context.map(backward, {&a, &b}, {&out});
@@ -273,7 +273,7 @@ void divide_double_grad(Context context, Input y, Input z, Input dz, OptionalInp
 
 KernelTable double_gradient_kernels() {
   return {
-      UNIHAL_KERNEL("abs_double_grad", kFloats, repeated<uhal_map_absolute_backward>),
+      UNIHAL_KERNEL("abs_double_grad", kFloats, backward_of_gradient<uhal_map_absolute_backward>),
       UNIHAL_KERNEL("add_double_grad", kFloats, add_double_grad<1>),
       UNIHAL_KERNEL("celu_double_grad", kFloats, celu_double_grad),
       UNIHAL_KERNEL("cos_double_grad", kFloats, cos_double_grad),
@@ -284,7 +284,7 @@ KernelTable double_gradient_kernels() {
       UNIHAL_KERNEL("log_double_grad", kFloats, log_double_grad),
       UNIHAL_KERNEL("multiply_double_grad", kFloats | kComplex, multiply_double_grad),
       UNIHAL_KERNEL("pow_double_grad", kFloats, pow_double_grad),
-      UNIHAL_KERNEL("relu_double_grad", kFloats, repeated<uhal_map_relu_backward>),
+      UNIHAL_KERNEL("relu_double_grad", kFloats, backward_of_gradient<uhal_map_relu_backward>),
       UNIHAL_KERNEL("rsqrt_double_grad", kFloats, rsqrt_double_grad),
       UNIHAL_KERNEL("sigmoid_double_grad", kFloats, sigmoid_double_grad),
       UNIHAL_KERNEL("sin_double_grad", kFloats, sin_double_grad),

@@ -11,14 +11,16 @@
 namespace unihal::paddle {
 namespace {
 
-using Labels = std::vector<int>;
+using AxisLabels = std::vector<int>;
 
-bool has(const Labels& labels, int label) { return std::find(labels.begin(), labels.end(), label) != labels.end(); }
+bool has_label(const AxisLabels& labels, int label) {
+  return std::find(labels.begin(), labels.end(), label) != labels.end();
+}
 
 // A view whose axes have names, each once.
 struct Term {
   View view;
-  Labels labels;
+  AxisLabels labels;
 
   // The axis of a name, or -1.
   int axis(int label) const {
@@ -36,7 +38,7 @@ struct Term {
     labels.erase(labels.begin() + at);
   }
   // Axes in the order of `order`; those that are not there have length 1, those of length 1 are repeated to `sizes`.
-  View ordered(const Labels& order, const std::vector<int64_t>& sizes) const {
+  View ordered(const AxisLabels& order, const std::vector<int64_t>& sizes) const {
     View result = view;
     result.rank = static_cast<int>(order.size());
     for (int i = 0; i < result.rank; ++i) {
@@ -49,7 +51,7 @@ struct Term {
 };
 
 // A name that stands twice is the diagonal.
-Term term_of(const View& view, const Labels& labels) {
+Term term_of(const View& view, const AxisLabels& labels) {
   Term term{view, labels};
   for (size_t i = 0; i < term.labels.size(); ++i) {
     for (size_t j = term.labels.size() - 1; j > i; --j) {
@@ -67,8 +69,8 @@ Term term_of(const View& view, const Labels& labels) {
 // The equation's names of the operands' axes and of the result's. The axes of "..." are named by their distance from
 // the last one, so that they are aligned there.
 struct Equation {
-  std::vector<Labels> operands;
-  Labels result;
+  std::vector<AxisLabels> operands;
+  AxisLabels result;
 
   Equation(const Context& context, const char* text, const std::vector<View>& views) {
     const char* arrow = std::strstr(text, "->");
@@ -89,14 +91,14 @@ struct Equation {
   static constexpr int kFirstDot = 256;
   static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-  static Labels read(const Context& context, const char* begin, const char* end, int rank, int* dots) {
+  static AxisLabels read(const Context& context, const char* begin, const char* end, int rank, int* dots) {
     const int named = static_cast<int>(std::count_if(begin, end, is_letter));
     const bool has_dots = std::find(begin, end, '.') != end;
     if (named > rank || (!has_dots && named != rank)) {
       invalid(context,
               "the equation names " + std::to_string(named) + " axes of an operand that has " + std::to_string(rank));
     }
-    Labels labels;
+    AxisLabels labels;
     bool dots_done = false;
     for (const char* c = begin; c != end; ++c) {
       if (is_letter(*c)) labels.push_back(*c);
@@ -112,14 +114,14 @@ struct Equation {
 // Sums over the axes whose names `keep` does not have.
 class Summed {
  public:
-  Summed(const Context& context, const Term& x, const Labels& keep) : term(x) {
-    Labels gone;
+  Summed(const Context& context, const Term& x, const AxisLabels& keep) : term(x) {
+    AxisLabels gone;
     for (int label : x.labels) {
-      if (!has(keep, label)) gone.push_back(label);
+      if (!has_label(keep, label)) gone.push_back(label);
     }
     if (gone.empty()) return;
     int64_t dims[UHAL_MAX_RANK];
-    for (int i = 0; i < x.view.rank; ++i) dims[i] = has(keep, x.labels[i]) ? x.view.shape[i] : 1;
+    for (int i = 0; i < x.view.rank; ++i) dims[i] = has_label(keep, x.labels[i]) ? x.view.shape[i] : 1;
     sum_.emplace(context, x.view.dtype, dims, x.view.rank);
     const auto attributes = reduce_attributes(UHAL_REDUCE_SUM);
     context.run(UHAL_OP_REDUCE, {&x.view}, {&*sum_}, &attributes);
@@ -133,10 +135,10 @@ class Summed {
 };
 
 // A view as matrices (batch, rows, columns): dense memory of the axes in this order.
-class Matrices {
+class TermMatrices {
  public:
-  Matrices(const Context& context, const Term& x, const Labels* groups, const std::vector<int64_t>* sizes) {
-    Labels order;
+  TermMatrices(const Context& context, const Term& x, const AxisLabels* groups, const std::vector<int64_t>* sizes) {
+    AxisLabels order;
     std::vector<int64_t> lengths, dims;
     for (int i = 0; i < 3; ++i) {
       order.insert(order.end(), groups[i].begin(), groups[i].end());
@@ -173,7 +175,7 @@ void contract(const Context& context, const Term& x, const Term* other, const Te
   }
   Term a = x, b = *other;
   // What one operand has in length 1 does not take part in the sum over the other's.
-  for (int label : Labels(a.labels)) {
+  for (int label : AxisLabels(a.labels)) {
     if (b.axis(label) < 0 || a.size(label) == b.size(label)) continue;
     if (a.size(label) != 1 && b.size(label) != 1) {
       invalid(context, "an axis has the lengths " + std::to_string(a.size(label)) + " and " +
@@ -181,12 +183,12 @@ void contract(const Context& context, const Term& x, const Term* other, const Te
     }
     (a.size(label) == 1 ? a : b).drop(label);
   }
-  Labels of_a = y.labels, of_b = y.labels;
+  AxisLabels of_a = y.labels, of_b = y.labels;
   of_a.insert(of_a.end(), b.labels.begin(), b.labels.end());
   of_b.insert(of_b.end(), a.labels.begin(), a.labels.end());
   const Summed left(context, a, of_a), right(context, b, of_b);
   enum { kBatch, kLeft, kRight, kSum, kGroups };
-  Labels groups[kGroups];
+  AxisLabels groups[kGroups];
   std::vector<int64_t> sizes[kGroups];
   const auto put = [&](int label) {
     const bool in_a = left.term.axis(label) >= 0, in_b = right.term.axis(label) >= 0, in_y = y.axis(label) >= 0;
@@ -205,11 +207,11 @@ void contract(const Context& context, const Term& x, const Term* other, const Te
     const View p = left.term.ordered(y.labels, shape), q = right.term.ordered(y.labels, shape);
     return context.map(uhal_map_multiply, {&p, &q}, {&y.view});
   }
-  const Labels of_left[] = {groups[kBatch], groups[kLeft], groups[kSum]};
-  const Labels of_right[] = {groups[kBatch], groups[kSum], groups[kRight]};
+  const AxisLabels of_left[] = {groups[kBatch], groups[kLeft], groups[kSum]};
+  const AxisLabels of_right[] = {groups[kBatch], groups[kSum], groups[kRight]};
   const std::vector<int64_t> left_sizes[] = {sizes[kBatch], sizes[kLeft], sizes[kSum]};
   const std::vector<int64_t> right_sizes[] = {sizes[kBatch], sizes[kSum], sizes[kRight]};
-  const Matrices p(context, left.term, of_left, left_sizes), q(context, right.term, of_right, right_sizes);
+  const TermMatrices p(context, left.term, of_left, left_sizes), q(context, right.term, of_right, right_sizes);
   const int64_t dims[] = {p.view().shape[0], p.view().shape[1], q.view().shape[2]};
   const Scratch product(context, y.view.dtype, dims, 3);
   if (p.view().elements() == 0) {
@@ -283,7 +285,7 @@ void einsum_grad(Context context, InputList, InputList kept, Input dout, Text te
       }
     }
     // An axis of length 1 that was repeated gets the sum.
-    for (int label : Labels(place.labels)) {
+    for (int label : AxisLabels(place.labels)) {
       const int64_t full = std::max(gradient.size(label), other.size(label));
       if (place.size(label) == 1 && full > 1) place.drop(label);
     }

@@ -13,19 +13,6 @@
 namespace unihal::paddle {
 namespace {
 
-class Room : public Scratch {
- public:
-  Room(const Context& context, uhal_dtype dtype, std::initializer_list<int64_t> dims)
-      : Scratch(context, dtype, dims.begin(), static_cast<int>(dims.size())) {}
-};
-
-class Number : public Scratch {
- public:
-  Number(const Context& context, int64_t value) : Scratch(context, UHAL_INT64, nullptr, 0) {
-    fill(context, *this, 0, value);
-  }
-};
-
 // The decisions of the tree that Paddle makes of so many classes.
 int64_t default_length(int classes) {
   int64_t length = 0;
@@ -36,9 +23,9 @@ int64_t default_length(int classes) {
 // For each label and each decision of its path the row of the weights, and which way is right.
 class Paths {
  public:
-  Room rows;   // int64; 0 where the path has ended
-  Room valid;  // bool
-  Room right;  // the numbers' dtype: 1 or 0; 0 where the path has ended
+  Scratch rows;   // int64; 0 where the path has ended
+  Scratch valid;  // bool
+  Scratch right;  // the numbers' dtype: 1 or 0; 0 where the path has ended
 
   Paths(const Context& context, uhal_dtype dtype, const View& labels, const OptionalInput& table,
         const OptionalInput& code, int classes, int64_t length)
@@ -46,8 +33,8 @@ class Paths {
         valid(context, UHAL_BOOL, {labels.elements(), length}),
         right(context, dtype, {labels.elements(), length}) {
     if (rows.elements() == 0) return;
-    const Number zero(context, 0), one(context, 1);
-    const Room bits(context, UHAL_INT64, {labels.elements(), length});
+    const Constant zero(context, 0), one(context, 1);
+    const Scratch bits(context, UHAL_INT64, {labels.elements(), length});
     if (table) {
       const View given = table.view(), ways = code.view();
       copy_or_cast(context, given, rows);
@@ -57,14 +44,14 @@ class Paths {
       least.struct_size = sizeof least;
       least.reduction = UHAL_REDUCE_MINIMUM;
       least.axis = 1;
-      const Room so_far(context, UHAL_INT64, {labels.elements(), length});
+      const Scratch so_far(context, UHAL_INT64, {labels.elements(), length});
       context.run(UHAL_OP_SCAN, {&rows}, {&so_far}, &least);
       context.map(uhal_map_greater_equal, {&so_far, &zero}, {&valid});
       context.map(uhal_map_not_equal, {&bits, &zero}, {&right});
     } else {
       // The root is node 1 and class c node c + classes: the prefixes of its bits are the rows, the others the ways.
-      const Room nodes(context, UHAL_INT64, {labels.elements(), 1}), bit(context, UHAL_INT64, {1, length});
-      const Number offset(context, classes);
+      const Scratch nodes(context, UHAL_INT64, {labels.elements(), 1}), bit(context, UHAL_INT64, {1, length});
+      const Constant offset(context, classes);
       copy_or_cast(context, labels.reshaped({labels.elements(), 1}), nodes);
       context.map(uhal_map_add, {&nodes, &offset}, {&nodes});
       count_up(context, bit.reshaped({length}));
@@ -88,12 +75,6 @@ int64_t path_length(const Context& context, const OptionalInput& table, const Op
   return table.dim(1);
 }
 
-// y (n, length, width) = the weights' rows of each decision
-void take_rows(const Context& context, const View& weights, const View& rows, const View& y) {
-  const auto attributes = index_attributes(0);
-  context.run(UHAL_OP_GATHER, {&weights, &rows}, {&y}, &attributes);
-}
-
 // The loss of a path is the sum of log(1 + exp(p)) - right p, with p within -40 to 40. Paddle adds log(2) for each
 // decision that a path is shorter than the longest one, whose p is 0.
 void hsigmoid_loss(Context context, Input x, Input label, Input weights, OptionalInput bias, OptionalInput table,
@@ -109,12 +90,12 @@ void hsigmoid_loss(Context context, Input x, Input label, Input weights, Optiona
   const View out = context.allocate(loss, in.dtype, column, 2), kept = context.allocate(decisions, in.dtype, dims, 2);
   if (kept.elements() == 0) return fill_zero(context, out);
   const Paths paths(context, in.dtype, labels, table, code, classes, length);
-  const Room rows(context, in.dtype, {count, length, width}), part(context, in.dtype, {count, length});
-  take_rows(context, w, paths.rows, rows);
+  const Scratch rows(context, in.dtype, {count, length, width}), part(context, in.dtype, {count, length});
+  gather_rows(context, w, paths.rows, rows);
   const View vectors = in.reshaped({count, width, 1}), products = kept.reshaped({count, length, 1});
   multiply(context, rows, vectors, 1, products);
   if (bias) {
-    take_rows(context, flat(bias.view()), paths.rows, part);
+    gather_rows(context, flat(bias.view()), paths.rows, part);
     context.map(uhal_map_add, {&kept, &part}, {&kept});
   }
   const Scratch most(context, in.dtype, nullptr, 0), least(context, in.dtype, nullptr, 0);
@@ -151,7 +132,7 @@ void write_gradients(const Context& context, Input x, Input weights, Input label
   }
   const Paths paths(context, in.dtype, flat(label.view()), table, code, classes, length);
   // d = (1 - exp(-kept) - right) dloss, for what was kept is log(1 + exp(p)).
-  const Room d(context, in.dtype, {count, length}), rows(context, in.dtype, {count, length, width});
+  const Scratch d(context, in.dtype, {count, length}), rows(context, in.dtype, {count, length, width});
   const View shares = gradient.reshaped({count, 1});
   context.map(uhal_map_negative, {&kept}, {&d});
   context.map(uhal_map_expm1, {&d}, {&d});
@@ -160,7 +141,7 @@ void write_gradients(const Context& context, Input x, Input weights, Input label
   context.map(uhal_map_multiply, {&d, &shares}, {&d});
   context.map(uhal_map_multiply, {&d, &paths.valid}, {&d});
   if (dx) {
-    take_rows(context, w, paths.rows, rows);
+    gather_rows(context, w, paths.rows, rows);
     multiply(context, d.reshaped({count, 1, length}), rows, 1, of_x.reshaped({count, 1, width}));
   }
   uhal_segment_attributes sum = {};
@@ -168,12 +149,12 @@ void write_gradients(const Context& context, Input x, Input weights, Input label
   sum.reduction = UHAL_REDUCE_SUM;
   const View ids = paths.rows.reshaped({count * length}), factors = d.reshaped({count * length});
   if (of_weights != nullptr && of_weights->view.elements() > 0) {
-    const Room own(context, UHAL_INT64, {count, 1}), each(context, UHAL_INT64, {count, length});
+    const Scratch own(context, UHAL_INT64, {count, 1}), each(context, UHAL_INT64, {count, length});
     count_up(context, own.reshaped({count}));
     copy_or_cast(context, own, each);
     const View examples = each.reshaped({count * length});
     View targets = ids;
-    const Room places(context, UHAL_INT64, {count * length});
+    const Scratch places(context, UHAL_INT64, {count * length});
     if (of_weights->rows != nullptr) {
       uhal_search_attributes search = {};
       search.struct_size = sizeof search;

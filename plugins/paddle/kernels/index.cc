@@ -6,13 +6,6 @@
 namespace unihal::paddle {
 namespace {
 
-uhal_index_attributes wrapping(int axis, uhal_reduction reduction = UHAL_REDUCE_NONE) {
-  auto attributes = index_attributes(axis);
-  attributes.reduction = reduction;
-  attributes.negative_wraps = 1;
-  return attributes;
-}
-
 // Indices (n, 1) are as good as (n).
 View flat_indices(const View& indices) { return indices.rank == 2 && indices.shape[1] == 1 ? flat(indices) : indices; }
 

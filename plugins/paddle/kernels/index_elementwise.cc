@@ -13,7 +13,7 @@ namespace unihal::paddle {
 namespace {
 
 // What Paddle says of the places.
-struct Places {
+struct IndexedPlaces {
   Span<int64_t> shape;         // of the result
   Span<int64_t> strides;       // elements
   Span<int64_t> axes;          // the size of each indexed axis; then, for each index, -1 and its shape in the result
@@ -32,9 +32,9 @@ int64_t reach(const View& view) {
 }
 
 // A tensor in dense memory: these kernels get views of any strides, as x, as indices and as values alike.
-class Dense : public View {
+class DenseOperand : public View {
  public:
-  Dense(const Context& context, const Tensor& x) : View(x.strided_view()) {
+  DenseOperand(const Context& context, const Tensor& x) : View(x.strided_view()) {
     if (is_dense(*this)) {
       static_cast<View&>(*this) = View(data, dtype, shape, rank);
       return;
@@ -59,10 +59,10 @@ View allocate_dense(const Context& context, Output y, uhal_dtype dtype) {
 // The indices, and how memory and result are seen so that the indexed axes come first.
 class Lookup {
  public:
-  Lookup(const Context& context, const InputList& indices, const Places& places) : places_(places) {
+  Lookup(const Context& context, const InputList& indices, const IndexedPlaces& places) : places_(places) {
     const int rank = places.shape.size(), count = static_cast<int>(indices.size());
     View each[UHAL_MAX_RANK];
-    std::optional<Dense> dense[UHAL_MAX_RANK];
+    std::optional<DenseOperand> dense[UHAL_MAX_RANK];
     int64_t broadcast[UHAL_MAX_RANK];
     std::fill_n(broadcast, rank, 1);
     for (int k = 0; k < count; ++k) {
@@ -135,24 +135,17 @@ class Lookup {
     }
   }
 
-  Places places_;
+  IndexedPlaces places_;
   int order_[UHAL_MAX_RANK] = {};
   int position_ = 0, index_axes_ = 0;
   std::optional<Scratch> stacked_;
 };
 
-uhal_index_attributes wrapping(uhal_reduction reduction = UHAL_REDUCE_NONE) {
-  auto attributes = index_attributes(0);
-  attributes.reduction = reduction;
-  attributes.negative_wraps = 1;
-  return attributes;
-}
-
 // memory at the places -> y
 void look_up(const Context& context, const Lookup& lookup, const View& memory, const View& y) {
   if (lookup.empty()) return;
   const View from = lookup.memory(memory), to = lookup.result(y);
-  const auto attributes = wrapping();
+  const auto attributes = wrapping(0);
   context.run(UHAL_OP_GATHER_ND, {&from, &lookup.indices()}, {&to}, &attributes);
 }
 
@@ -161,14 +154,15 @@ void put_at(const Context& context, const Lookup& lookup, const View& value, con
             uhal_reduction reduction = UHAL_REDUCE_NONE) {
   if (lookup.empty()) return;
   const View from = lookup.result(value), to = lookup.memory(memory);
-  const auto attributes = wrapping(reduction);
+  const auto attributes = wrapping(0, reduction);
   context.run(UHAL_OP_SCATTER_ND, {&lookup.indices(), &from}, {&to}, &attributes);
 }
 
 // Numbers may be put where a mask is true: then the only index is that mask, and Paddle gives its strides (bytes).
 bool is_mask(const InputList& indices) { return indices.size() == 1 && indices[0].uhal() == UHAL_BOOL; }
 
-void put_where(const Context& context, const View& mask, const Places& places, const View& number, const View& first) {
+void put_where(const Context& context, const View& mask, const IndexedPlaces& places, const View& number,
+               const View& first) {
   View target = first, chosen = mask;
   target.data = static_cast<char*>(first.data) + places.offset;
   target.rank = chosen.rank = places.shape.size();
@@ -221,7 +215,7 @@ void get_by_one(Context context, Input x, InputList indices, Span<int64_t> shape
 // Updates of one place add up.
 void get_grad(Context context, Input x, InputList indices, Input dy, Span<int64_t> shape, Span<int64_t> strides,
               Span<int64_t> axes, Span<int64_t> axis_strides, int64_t offset, bool, bool, Output dx) {
-  const Dense gradient(context, dy);
+  const DenseOperand gradient(context, dy);
   const View out = allocate_dense(context, dx, gradient.dtype);
   const LaidOutAs target(context, x.layout(), out);
   fill_zero(context, out);
@@ -236,15 +230,15 @@ void get_grad_by_one(Context context, Input x, InputList indices, Input dy, Span
 }
 
 // value -> memory, as the indices say
-void put(const Context& context, const InputList& indices, const Places& places, const View& value,
+void put(const Context& context, const InputList& indices, const IndexedPlaces& places, const View& value,
          const View& memory) {
   if (!is_mask(indices)) return put_at(context, Lookup(context, indices, places), value, memory);
   if (value.elements() != 1) unsupported(context, "a tensor of several values at a mask");
-  put_where(context, Dense(context, indices[0]), places, value.reshaped(nullptr, 0), memory);
+  put_where(context, DenseOperand(context, indices[0]), places, value.reshaped(nullptr, 0), memory);
 }
 
 // In place the output is x, with x's layout; else a dense copy.
-void put_into(const Context& context, Input x, const InputList& indices, const View& value, const Places& places,
+void put_into(const Context& context, Input x, const InputList& indices, const View& value, const IndexedPlaces& places,
               Output y) {
   const View in = x.strided_view();
   const View there = Tensor{y.handle}.is_allocated() ? Tensor{y.handle}.strided_view() : View();
@@ -266,7 +260,7 @@ void put_number(Context context, Input x, InputList indices, Scalar value, Span<
 
 void put_tensor(Context context, Input x, InputList indices, Input value, Span<int64_t> shape, Span<int64_t> strides,
                 Span<int64_t> axes, Span<int64_t> axis_strides, int64_t offset, Output y) {
-  const Dense given(context, value);
+  const DenseOperand given(context, value);
   View values = given;
   std::optional<Scratch> converted;
   if (values.dtype != x.uhal()) {
@@ -278,7 +272,7 @@ void put_tensor(Context context, Input x, InputList indices, Input value, Span<i
 }
 
 // dx = dy, with zero where the value was put
-void put_grad_of_x(const Context& context, const View& x, const InputList& indices, const Places& places,
+void put_grad_of_x(const Context& context, const View& x, const InputList& indices, const IndexedPlaces& places,
                    const View& dy, Output dx) {
   const View out = allocate_dense(context, dx, dy.dtype);
   copy_or_cast(context, dy, out);
@@ -292,14 +286,15 @@ void put_grad_of_x(const Context& context, const View& x, const InputList& indic
 
 void put_number_grad(Context context, Input x, InputList indices, Input dy, Span<int64_t> shape, Span<int64_t> strides,
                      Span<int64_t> axes, Span<int64_t> axis_strides, int64_t offset, Output dx) {
-  put_grad_of_x(context, x.layout(), indices, {shape, strides, axes, axis_strides, offset}, Dense(context, dy), dx);
+  put_grad_of_x(context, x.layout(), indices, {shape, strides, axes, axis_strides, offset}, DenseOperand(context, dy),
+                dx);
 }
 
 void put_tensor_grad(Context context, Input x, InputList indices, Input value, Input dy, Span<int64_t> shape,
                      Span<int64_t> strides, Span<int64_t> axes, Span<int64_t> axis_strides, int64_t offset, Output dx,
                      Output dvalue) {
-  const Places places = {shape, strides, axes, axis_strides, offset};
-  const Dense gradient(context, dy);
+  const IndexedPlaces places = {shape, strides, axes, axis_strides, offset};
+  const DenseOperand gradient(context, dy);
   const View layout = x.layout();
   if (dx) put_grad_of_x(context, layout, indices, places, gradient, dx);
   if (!dvalue) return;

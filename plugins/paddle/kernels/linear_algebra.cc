@@ -135,16 +135,6 @@ void solve(Context context, Input x, Input y, Output out) {
   factors.info.require_regular();
 }
 
-void reduce_last(const Context& context, uhal_reduction reduction, const View& from, const View& to) {
-  uhal_reduce_attributes attributes = {};
-  attributes.struct_size = sizeof attributes;
-  attributes.reduction = reduction;
-  View target = to;
-  target.rank = from.rank;
-  target.shape[target.rank - 1] = target.strides[target.rank - 1] = 1;
-  context.run(UHAL_OP_REDUCE, {&from}, {&target}, &attributes);
-}
-
 void determinant(Context context, Input x, Output out) {
   const View a = x.view();
   require_matrices(context, a, true);

@@ -26,13 +26,13 @@ View corner(const View& a, int64_t rows, int64_t columns) {
 }
 
 // Dense memory of a's leading axes and a matrix.
-class Matrices : public Scratch {
+class MatricesLike : public Scratch {
  public:
-  Matrices(const Context& context, const View& like, int64_t rows, int64_t columns)
-      : Matrices(context, like, std::array<int64_t, 2>{rows, columns}) {}
+  MatricesLike(const Context& context, const View& like, int64_t rows, int64_t columns)
+      : MatricesLike(context, like, std::array<int64_t, 2>{rows, columns}) {}
 
  private:
-  Matrices(const Context& context, const View& like, std::array<int64_t, 2> last)
+  MatricesLike(const Context& context, const View& like, std::array<int64_t, 2> last)
       : Scratch(context, like.dtype, shape_of(like, last).data(), like.rank) {}
   static std::array<int64_t, UHAL_MAX_RANK> shape_of(const View& like, std::array<int64_t, 2> last) {
     std::array<int64_t, UHAL_MAX_RANK> dims = {};
@@ -44,9 +44,9 @@ class Matrices : public Scratch {
 };
 
 // A gradient that Paddle hands over, or zeros where it hands over none since nothing was made of that result.
-class Gradient : public View {
+class GradientOrZeros : public View {
  public:
-  Gradient(const Context& context, Input given, const View& like, uhal_dtype dtype) : View(given.view()) {
+  GradientOrZeros(const Context& context, Input given, const View& like, uhal_dtype dtype) : View(given.view()) {
     if (this->dtype != UHAL_DTYPE_INVALID) return;
     zeros_.emplace(context, dtype, like);
     fill_zero(context, *zeros_);
@@ -84,7 +84,7 @@ void solve_grad(Context context, Input x, Input y, Input out, Input dout, Output
   if (!dx) return;
   const View target = context.allocate(dx, a.dtype);
   const int64_t n = a.shape[a.rank - 1];
-  const Matrices da(context, gradient, n, n);
+  const MatricesLike da(context, gradient, n, n);
   if (gradient.elements() == 0) return fill_zero(context, target);
   multiply(context, db, Adjoint(context, result), -1, da);
   sum_to_shape(context, da, target);
@@ -104,7 +104,7 @@ void cholesky_solve_grad(Context context, Input x, Input y, Input out, Input dou
   const View target = context.allocate(dy, factor.dtype);
   if (gradient.elements() == 0) return fill_zero(context, target);
   const int64_t n = factor.shape[factor.rank - 1];
-  const Matrices common(context, gradient, n, n), both(context, gradient, n, n);
+  const MatricesLike common(context, gradient, n, n), both(context, gradient, n, n);
   multiply(context, db, Adjoint(context, result), 1, common);
   context.map(uhal_map_add, {&common, &static_cast<const View&>(Adjoint(context, common))}, {&both});
   if (upper) {
@@ -191,7 +191,7 @@ void divide_by_differences(const Context& context, const View& x, const View& va
 // Of a = v diag(w) v^H: da = v (v^H dv / e + diag(dw)) v^H, of which the Hermitian part, as a is.
 void eigh_grad(Context context, Input values, Input vectors, Input dvalues, Input dvectors, Output dx) {
   const View w = values.view(), v = vectors.view();
-  const Gradient dw(context, dvalues, w, w.dtype), dv(context, dvectors, v, v.dtype);
+  const GradientOrZeros dw(context, dvalues, w, w.dtype), dv(context, dvectors, v, v.dtype);
   // Of programs of the old representation Paddle infers the shape of the values.
   const View target = context.allocate(dx, v.dtype, v.shape, v.rank);
   if (target.elements() == 0) return;
@@ -277,7 +277,7 @@ void add_phases(const Context& context, const View& u, const View& du, const Vie
 void find_outside(const Context& context, const View& u, const View& d, const View& s, const View& vh,
                   const View& product) {
   const int64_t k = s.shape[s.rank - 1];
-  const Matrices inside(context, u, k, k), part(context, u, u.shape[u.rank - 2], k);
+  const MatricesLike inside(context, u, k, k), part(context, u, u.shape[u.rank - 2], k);
   multiply(context, Adjoint(context, u), d, 1, inside);
   multiply(context, u, inside, 1, part);
   context.map(uhal_map_subtract, {&d, &part}, {&part});
@@ -296,7 +296,7 @@ void svd_grad(Context context, Input x, Input u, Input vh, Input s, OptionalInpu
   const int64_t m = a.shape[a.rank - 2], n = a.shape[a.rank - 1], k = std::min(m, n);
   const View left = corner(u.view(), m, k), right = corner(vh.view(), k, n);
   const Scratch squares(context, values.dtype, values);
-  const Matrices inner(context, a, k, k), half(context, a, m, k);
+  const MatricesLike inner(context, a, k, k), half(context, a, m, k);
   context.map(uhal_map_square, {&values}, {&squares});
   fill_zero(context, inner);
   const View dleft = du ? corner(du.view(), m, k) : View(), dright = dvh ? corner(dvh.view(), k, n) : View();
@@ -312,12 +312,12 @@ void svd_grad(Context context, Input x, Input u, Input vh, Input s, OptionalInpu
   multiply(context, left, inner, 1, half);
   multiply(context, half, right, 1, target);
   if (du && m > k) {
-    const Matrices outside(context, a, m, n);
+    const MatricesLike outside(context, a, m, n);
     find_outside(context, left, dleft, values, right, outside);
     add_to(context, target, outside);
   }
   if (dvh && n > k) {
-    const Matrices outside(context, a, n, m);
+    const MatricesLike outside(context, a, n, m);
     find_outside(context, Adjoint(context, right), Adjoint(context, dright), values, Adjoint(context, left), outside);
     add_to(context, target, Adjoint(context, outside));
   }
@@ -328,7 +328,7 @@ void svdvals_grad(Context context, Input x, Input ds, Output dx) {
   const View target = context.allocate(dx, a.dtype);
   if (target.elements() == 0) return;
   const int64_t m = a.shape[a.rank - 2], n = a.shape[a.rank - 1], k = std::min(m, n);
-  const Matrices left(context, a, m, k), right(context, a, k, n);
+  const MatricesLike left(context, a, m, k), right(context, a, k, n);
   const View gradient = ds.view();
   const Scratch values(context, a.dtype, gradient);
   const Info info(context, a);
@@ -353,7 +353,7 @@ void divide_by_adjoint(const Context& context, const View& b, const View& r, con
 void tall_qr_gradient(const Context& context, const View& q, const View& r, const View& dq, const View& dr,
                       const View& y) {
   const int64_t n = r.shape[r.rank - 1];
-  const Matrices p(context, q, n, n), other(context, q, n, n), below(context, q, n, n);
+  const MatricesLike p(context, q, n, n), other(context, q, n, n), below(context, q, n, n);
   const Scratch sum(context, q.dtype, q);
   multiply(context, r, Adjoint(context, dr), 1, p);
   multiply(context, Adjoint(context, dq), q, 1, other);
@@ -380,7 +380,7 @@ void qr_grad(Context context, Input x, Input q, Input r, Input dq, Input dr, Tex
   if (how == "r") invalid(context, "the mode r has no gradient, since there is no q; use reduced");
   if (how == "complete" && m > n) unsupported(context, "the gradient of complete factors of tall matrices");
   const View columns = q.view(), triangle = r.view();
-  const Gradient dcolumns(context, dq, columns, a.dtype), dtriangle(context, dr, triangle, a.dtype);
+  const GradientOrZeros dcolumns(context, dq, columns, a.dtype), dtriangle(context, dr, triangle, a.dtype);
   if (m >= n) return tall_qr_gradient(context, columns, triangle, dcolumns, dtriangle, target);
   // a = (b, c) = q (u, v): what c adds to the gradient of q, and then that of b = q u.
   const View u = corner(triangle, m, m), du = corner(dtriangle, m, m);
@@ -430,7 +430,7 @@ void lu_grad(Context context, Input x, Input, Input, Input dout, bool, Output dx
 void lu_unpack_grad(Context context, Input x, Input, Input l, Input u, Input, Input dl, Input du, bool data, bool,
                     Output dx) {
   const uhal_dtype dtype = x.uhal();
-  const Gradient lower(context, dl, l.shape_only(), dtype), upper(context, du, u.shape_only(), dtype);
+  const GradientOrZeros lower(context, dl, l.shape_only(), dtype), upper(context, du, u.shape_only(), dtype);
   const View target = context.allocate(dx, dtype);
   fill_zero(context, target);
   if (!data || target.elements() == 0) return;

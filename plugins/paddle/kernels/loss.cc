@@ -8,7 +8,8 @@
 namespace unihal::paddle {
 namespace {
 
-uhal_cross_entropy_attributes attributes_of(const View& logits, bool soft_label, int ignore_index, int axis) {
+uhal_cross_entropy_attributes cross_entropy_attributes_of(const View& logits, bool soft_label, int ignore_index,
+                                                          int axis) {
   auto attributes = cross_entropy_attributes(from_front(axis, logits.rank));
   attributes.has_ignore = !soft_label;
   attributes.ignore_index = ignore_index;
@@ -79,7 +80,7 @@ void negative_log_likelihood_grad(const Context& context, const View& probabilit
 void cross_entropy(Context context, Input logits, Input label, bool soft_label, bool use_softmax, bool,
                    int ignore_index, int axis, Output softmax, Output loss) {
   const View x = logits.view();
-  const auto attributes = attributes_of(x, soft_label, ignore_index, axis);
+  const auto attributes = cross_entropy_attributes_of(x, soft_label, ignore_index, axis);
   const WideIntegers labels(context, labels_of(context, label.view(), x, soft_label, attributes.axis));
   const View probabilities = context.allocate(softmax, x.dtype);
   const View out = context.allocate(loss, x.dtype).reshaped(x.with_axis_one(attributes.axis).shape, x.rank);
@@ -94,7 +95,7 @@ void cross_entropy(Context context, Input logits, Input label, bool soft_label, 
 void cross_entropy_grad(Context context, Input label, Input softmax, Input dloss, bool soft_label, bool use_softmax,
                         bool, int ignore_index, int axis, Output dlogits) {
   const View probabilities = softmax.view();
-  const auto attributes = attributes_of(probabilities, soft_label, ignore_index, axis);
+  const auto attributes = cross_entropy_attributes_of(probabilities, soft_label, ignore_index, axis);
   const WideIntegers labels(context, labels_of(context, label.view(), probabilities, soft_label, attributes.axis));
   const View gradient = dloss.view().reshaped(probabilities.with_axis_one(attributes.axis).shape, probabilities.rank);
   const View out = context.allocate(dlogits, probabilities.dtype);

@@ -60,7 +60,7 @@ class Order : public Scratch {
 };
 
 // y := the rows of x (..., m, n) in an order (..., m).
-void take_rows(const Context& context, const View& x, const View& order, const View& y) {
+void reorder_rows(const Context& context, const View& x, const View& order, const View& y) {
   if (y.elements() == 0) return;
   View places = order.unsqueezed(order.rank);
   places.shape[places.rank - 1] = y.shape[y.rank - 1];
@@ -123,7 +123,7 @@ void solve_factored(const Context& context, const View& lu, const View& pivots, 
   const Scratch half(context, x.dtype, x);
   if (turn == Turn::kNone || turn == Turn::kConjugated) {
     const Order order(context, pivots, n, false);
-    take_rows(context, b, order, half);
+    reorder_rows(context, b, order, half);
     solve_triangle(context, lu, half, half, {false, true, conjugate});
     solve_triangle(context, lu, half, x, {true, false, conjugate});
   } else {
@@ -131,7 +131,7 @@ void solve_factored(const Context& context, const View& lu, const View& pivots, 
     const View turned = lu.transposed();
     solve_triangle(context, turned, b, half, {false, false, conjugate});
     solve_triangle(context, turned, half, half, {true, true, conjugate});
-    take_rows(context, half, order, x);
+    reorder_rows(context, half, order, x);
   }
 }
 
@@ -167,7 +167,7 @@ void lu_solve_grad(Context context, Input b, Input lu, Input pivots, Input out, 
     multiply(context, Adjoint(context, x).transposed(), given.transposed(), -1, da);
   }
   const Order order(context, steps, factors.shape[factors.rank - 1], false);
-  take_rows(context, da, order, ordered);
+  reorder_rows(context, da, order, ordered);
   copy_or_cast(context, factors, l);
   keep_triangle(context, l, false, -1);
   fill(context, diagonal_of(l), 1, 1);

@@ -223,10 +223,10 @@ void addmm_grad(Context context, Input input, Input x, Input y, Input dz, float 
 
 // -- the product of several matrices, the first and the last of which may be vectors
 
-using Factors = std::vector<View>;
+using ChainFactors = std::vector<View>;
 
-Factors factors_of(const InputList& list) {
-  Factors factors;
+ChainFactors factors_of(const InputList& list) {
+  ChainFactors factors;
   for (size_t i = 0; i < list.size(); ++i) factors.push_back(list[i].view());
   factors.front() = as_left(factors.front());
   factors.back() = as_right(factors.back());
@@ -234,7 +234,7 @@ Factors factors_of(const InputList& list) {
 }
 
 // The last product of the cheapest order of each chain from i to j, by its number of multiplications.
-std::vector<std::vector<size_t>> cheapest_splits(const Factors& factors) {
+std::vector<std::vector<size_t>> cheapest_splits(const ChainFactors& factors) {
   const size_t n = factors.size();
   std::vector<std::vector<double>> cost(n, std::vector<double>(n, 0));
   std::vector<std::vector<size_t>> split(n, std::vector<size_t>(n, 0));
@@ -257,9 +257,9 @@ std::vector<std::vector<size_t>> cheapest_splits(const Factors& factors) {
 }
 
 // The products of a chain, each kept for as long as this is.
-class Chain {
+class ProductChain {
  public:
-  Chain(const Context& context, Factors factors)
+  ProductChain(const Context& context, ChainFactors factors)
       : context_(context), factors_(std::move(factors)), splits_(cheapest_splits(factors_)) {}
 
   void write(const View& out) { multiply(0, factors_.size() - 1, out); }
@@ -277,12 +277,12 @@ class Chain {
     return out;
   }
   const Context& context_;
-  Factors factors_;
+  ChainFactors factors_;
   std::vector<std::vector<size_t>> splits_;
   std::deque<Scratch> made_;
 };
 
-void require_chain(const Context& context, const Factors& factors) {
+void require_chain(const Context& context, const ChainFactors& factors) {
   if (factors.size() < 2) invalid(context, "expected two matrices or more");
   for (const View& factor : factors) {
     if (factor.rank != 2) invalid(context, "an operand has rank " + std::to_string(factor.rank) + ", expected 2");
@@ -291,25 +291,25 @@ void require_chain(const Context& context, const Factors& factors) {
 }
 
 void multi_dot(Context context, InputList x, Output y) {
-  const Factors factors = factors_of(x);
+  const ChainFactors factors = factors_of(x);
   require_chain(context, factors);
   const View out = context.allocate(y, factors.front().dtype);
-  Chain(context, factors).write(out.reshaped({factors.front().shape[0], factors.back().shape[1]}));
+  ProductChain(context, factors).write(out.reshaped({factors.front().shape[0], factors.back().shape[1]}));
 }
 
 // Of a factor: what stands before it, transposed, times the gradient, times what stands behind it, transposed.
 void multi_dot_grad(Context context, InputList x, Input dy, OutputList dx) {
-  const Factors factors = factors_of(x);
+  const ChainFactors factors = factors_of(x);
   require_chain(context, factors);
   const View gradient = dy.view().reshaped({factors.front().shape[0], factors.back().shape[1]});
   for (size_t i = 0; i < factors.size(); ++i) {
     if (!dx[i]) continue;
     const View out = context.allocate(dx[i], factors[i].dtype).reshaped(factors[i].shape, 2);
-    Factors chain;
+    ChainFactors chain;
     for (size_t k = i; k-- > 0;) chain.push_back(factors[k].transposed());
     chain.push_back(gradient);
     for (size_t k = factors.size(); k-- > i + 1;) chain.push_back(factors[k].transposed());
-    Chain(context, chain).write(out);
+    ProductChain(context, chain).write(out);
   }
 }
 

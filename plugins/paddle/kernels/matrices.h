@@ -11,10 +11,6 @@ namespace unihal::paddle {
 
 constexpr DtypeSet kMatrices = kWideFloats | kComplex;
 
-inline uhal_dtype complex_of(uhal_dtype dtype) {
-  return real_of(dtype) == UHAL_FLOAT64 ? UHAL_COMPLEX128 : UHAL_COMPLEX64;
-}
-
 inline void require_matrices(const Context& context, const View& a, bool square) {
   if (a.rank < 2 || (square && a.shape[a.rank - 1] != a.shape[a.rank - 2])) {
     invalid(context, square ? "the operand must have square matrices" : "the operand must have two axes or more");
@@ -69,6 +65,15 @@ inline void solve_triangle(const Context& context, const View& a, const View& b,
   attributes.unit_diagonal = triangle.unit_diagonal;
   attributes.conjugate = triangle.conjugate;
   context.run(UHAL_OP_TRIANGULAR_SOLVE, {&a, &b}, {&x}, &attributes);
+}
+
+// `to` = a reduction of `from` along its last axis, which `to` has not.
+inline void reduce_last(const Context& context, uhal_reduction reduction, const View& from, const View& to) {
+  View target = to;
+  target.rank = from.rank;
+  target.shape[target.rank - 1] = target.strides[target.rank - 1] = 1;
+  const auto attributes = reduce_attributes(reduction);
+  context.run(UHAL_OP_REDUCE, {&from}, {&target}, &attributes);
 }
 
 inline void multiply(const Context& context, const View& a, const View& b, double alpha, const View& y) {

@@ -6,14 +6,6 @@
 namespace unihal::paddle {
 namespace {
 
-void reduce_last(const Context& context, uhal_reduction reduction, const View& from, const View& to) {
-  View target = to;
-  target.rank = from.rank;
-  target.shape[target.rank - 1] = target.strides[target.rank - 1] = 1;
-  const auto attributes = reduce_attributes(reduction);
-  context.run(UHAL_OP_REDUCE, {&from}, {&target}, &attributes);
-}
-
 // -- ranks
 
 // The singular values of matrices; of Hermitian ones they are the eigenvalues' absolute values.
@@ -131,7 +123,7 @@ void sign_and_logarithm(const Context& context, const View& a, const View& sign,
   reduce_last(context, UHAL_REDUCE_SUM, sizes, logarithm);
 }
 
-View row_of(const View& pair, int64_t i) {
+View member_of_pair(const View& pair, int64_t i) {
   const View row = pair.sliced(0, i, 1);
   return View(row.data, row.dtype, pair.shape + 1, pair.rank - 1);
 }
@@ -143,7 +135,7 @@ void slogdet(Context context, Input x, Output out) {
   std::vector<int64_t> dims(a.shape, a.shape + a.rank - 2);  // Paddle infers another shape than its own kernel gives
   dims.insert(dims.begin(), 2);
   const View target = context.allocate(out, a.dtype, dims.data(), static_cast<int>(dims.size()));
-  sign_and_logarithm(context, a, row_of(target, 0), row_of(target, 1));
+  sign_and_logarithm(context, a, member_of_pair(target, 0), member_of_pair(target, 1));
 }
 void slogdet_apart(Context context, Input x, Output sign, Output logarithm) {
   const View a = x.view();
@@ -169,7 +161,7 @@ void slogdet_grad(Context context, Input x, Input, Input dout, Output dx) {
   const View a = x.view();
   View gradient = dout.view();
   gradient.rank = a.rank - 1;
-  slogdet_grad_of(context, a, row_of(gradient, 1), context.allocate(dx, a.dtype, a.shape, a.rank));
+  slogdet_grad_of(context, a, member_of_pair(gradient, 1), context.allocate(dx, a.dtype, a.shape, a.rank));
 }
 void slogdet_apart_grad(Context context, Input x, Input, Input, Input, Input dlogarithm, Output dx) {
   const View a = x.view();

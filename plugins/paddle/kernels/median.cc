@@ -11,12 +11,12 @@ namespace unihal::paddle {
 namespace {
 
 // The axes that a median goes along, as the last one of a matrix.
-struct Rows {
+struct MedianRows {
   View along;  // x with these axes last
   int64_t rows = 1, length = 1;
   bool all;  // axes
 
-  Rows(const View& x, const Integers& axes) {
+  MedianRows(const View& x, const Integers& axes) {
     std::vector<int> order, last;
     for (int i = 0; i < x.rank; ++i) {
       bool taken = axes.size() == 0;
@@ -33,18 +33,10 @@ struct Rows {
   View seen(const View& matrix) const { return matrix.reshaped(along.shape, along.rank); }
 };
 
-void reduce(const Context& context, uhal_reduction reduction, const View& x, const View& y) {
+void reduce_rows(const Context& context, uhal_reduction reduction, const View& x, const View& y) {
   const auto attributes = reduce_attributes(reduction);
   context.run(UHAL_OP_REDUCE, {&x}, {&y}, &attributes);
 }
-
-class Constant : public Scratch {
- public:
-  Constant(const Context& context, uhal_dtype dtype, double value, int64_t integer)
-      : Scratch(context, dtype, nullptr, 0) {
-    fill(context, *this, value, integer);
-  }
-};
 
 // The last place of a value in each row, or of NaN the first one; -1 if it is not there.
 void find_place(const Context& context, const View& x, const View& value, const View& place) {
@@ -52,10 +44,10 @@ void find_place(const Context& context, const View& x, const View& value, const 
   const Scratch numbers(context, UHAL_INT64, x.shape + 1, 1);
   count_up(context, numbers);
   const View positions = numbers.reshaped({1, x.shape[1]});
-  const Constant none(context, UHAL_INT64, 0, -1);
+  const Constant none(context, -1);
   context.map(uhal_map_equal, {&x, &value}, {&equal});
   context.map(uhal_map_select, {&equal, &positions, &none}, {&places});
-  reduce(context, UHAL_REDUCE_MAXIMUM, places, place);
+  reduce_rows(context, UHAL_REDUCE_MAXIMUM, places, place);
 }
 void find_first_nan(const Context& context, const View& x, const View& place) {
   const Scratch is_nan(context, UHAL_BOOL, x);
@@ -71,7 +63,7 @@ void find_mean(const Context& context, const View& low, const View& high, const 
     return context.map(uhal_map_scale, {&mean}, {&mean}, {0.5, 0});
   }
   const Scratch sum(context, UHAL_INT64, mean), wide(context, UHAL_INT64, mean);
-  const Constant two(context, UHAL_INT64, 2, 2);
+  const Constant two(context, 2);
   copy_or_cast(context, low, sum);
   copy_or_cast(context, high, wide);
   context.map(uhal_map_add, {&sum, &wide}, {&sum});
@@ -86,7 +78,7 @@ void find_median(const Context& context, bool ignores_nan, Input x, const Intege
                  Output indices) {
   const View in = x.view();
   const bool both = std::strcmp(mode.value, "avg") == 0;
-  const Rows rows(in, axes);
+  const MedianRows rows(in, axes);
   const View out = context.allocate(y, in.dtype), where = context.allocate(indices, UHAL_INT64);
   if (out.elements() == 0) return;
   if (rows.length == 0) {  // of nothing
@@ -112,8 +104,8 @@ void find_median(const Context& context, bool ignores_nan, Input x, const Intege
     const Scratch ones(context, UHAL_INT64, values);
     context.map(uhal_map_equal, {&values, &values}, {&is_number});
     copy_or_cast(context, is_number, ones);
-    reduce(context, UHAL_REDUCE_SUM, ones, counts);
-    const Constant two(context, UHAL_INT64, 2, 2), zero(context, UHAL_INT64, 0, 0);
+    reduce_rows(context, UHAL_REDUCE_SUM, ones, counts);
+    const Constant two(context, 2), zero(context, 0);
     context.map(uhal_map_scale, {&counts}, {&lower}, {1, -1});
     context.map(uhal_map_maximum, {&lower, &zero}, {&lower});
     context.map(uhal_map_truncate_divide, {both ? &counts : &lower, &two}, {&upper});
@@ -153,7 +145,7 @@ void find_gradient(const Context& context, Input x, const Input* median, Input i
   const View in = x.view();
   const bool both = std::strcmp(mode.value, "avg") == 0;
   const View out = context.allocate(dx, in.dtype);
-  const Rows rows(in, axes);
+  const MedianRows rows(in, axes);
   if (out.elements() == 0) return;
   const int64_t matrix[] = {rows.rows, rows.length}, column[] = {rows.rows, 1};
   const uhal_dtype dtype = accumulator(in.dtype);
@@ -161,7 +153,7 @@ void find_gradient(const Context& context, Input x, const Input* median, Input i
   const View gradient = dy.view().reshaped(column, 2);
   const Scratch values(context, in.dtype, matrix, 2), spread(context, dtype, matrix, 2);
   const Scratch places(context, UHAL_INT64, given), updates(context, dtype, given), found(context, UHAL_BOOL, given);
-  const Constant none(context, UHAL_INT64, 0, 0), zero(context, dtype, 0, 0);
+  const Constant none(context, 0), zero(context, dtype, 0);
   copy_or_cast(context, rows.along, rows.seen(values));
   context.map(uhal_map_maximum, {&given, &none}, {&places});
   context.map(uhal_map_greater_equal, {&given, &none}, {&found});
@@ -184,7 +176,7 @@ void find_gradient(const Context& context, Input x, const Input* median, Input i
       context.map(uhal_map_logical_or, {&equal, &is_nan}, {&equal});
     }
     copy_or_cast(context, equal, marks);
-    reduce(context, UHAL_REDUCE_SUM, marks, counts);
+    reduce_rows(context, UHAL_REDUCE_SUM, marks, counts);
     context.map(uhal_map_divide_no_nan, {&gradient, &counts}, {&shares});
     context.map(uhal_map_select, {&equal, &shares, &zero}, {&spread});
     context.map(uhal_map_equal, {&counts, &zero}, {&none_is});
@@ -195,7 +187,7 @@ void find_gradient(const Context& context, Input x, const Input* median, Input i
   auto attributes = index_attributes(1);
   attributes.reduction = UHAL_REDUCE_SUM;
   context.run(UHAL_OP_SCATTER_ELEMENTS, {&places, &updates}, {&spread}, &attributes);
-  Rows back(out, axes);
+  MedianRows back(out, axes);
   copy_or_cast(context, rows.seen(spread), back.along);
 }
 

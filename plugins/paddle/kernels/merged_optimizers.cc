@@ -12,7 +12,7 @@ OptionalInput member(const OptionalInputList& list, size_t i) {
 }
 Output member(const OutputList& list, size_t i) { return i < list.size() ? list[i] : Output{}; }
 
-void require_lengths(const Context& context, size_t count, std::initializer_list<size_t> lengths) {
+void require_as_many(const Context& context, size_t count, std::initializer_list<size_t> lengths) {
   for (const size_t length : lengths) {
     if (length != count) invalid(context, "there are not as many gradients, states and rates as parameters");
   }
@@ -26,7 +26,7 @@ void merged_momentum(Context context, InputList parameters, InputList gradients,
                      Span<float> coefficients, bool multi_precision, float rescale, OutputList parameters_out,
                      OutputList velocities_out, OutputList masters_out) {
   const size_t count = parameters.size();
-  require_lengths(context, count, {gradients.size(), velocities.size(), rates.size() == 1 ? count : rates.size()});
+  require_as_many(context, count, {gradients.size(), velocities.size(), rates.size() == 1 ? count : rates.size()});
   for (size_t i = 0; i < count; ++i) {
     const Step step(context, parameters[i], member(masters, i), multi_precision, parameters_out[i],
                     member(masters_out, i));
@@ -48,7 +48,7 @@ void merged_adam(Context context, InputList parameters, InputList gradients, Inp
                  OutputList seconds_out, OutputList largest_out, OutputList powers1_out, OutputList powers2_out,
                  OutputList masters_out) {
   const size_t count = parameters.size();
-  require_lengths(context, count,
+  require_as_many(context, count,
                   {gradients.size(), firsts.size(), seconds.size(), powers1.size(), powers2.size(),
                    rates.size() == 1 ? count : rates.size(), amsgrad ? largest.size() : count});
   const AdamSettings settings = {beta1.number(),  beta2.number(),    epsilon.number(), 0, 1,
@@ -78,7 +78,7 @@ void lars_momentum(Context context, InputList parameters, InputList velocities, 
                    bool multi_precision, float rescale, OutputList parameters_out, OutputList velocities_out,
                    OutputList masters_out) {
   const size_t count = parameters.size();
-  require_lengths(context, count,
+  require_as_many(context, count,
                   {gradients.size(), velocities.size(), static_cast<size_t>(decays.size()),
                    rates.size() == 1 ? count : rates.size()});
   for (size_t i = 0; i < count; ++i) {

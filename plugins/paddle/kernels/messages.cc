@@ -23,7 +23,7 @@ uhal_segment_attributes segments(uhal_reduction reduction) {
   return attributes;
 }
 
-uhal_reduction reduction_of(const Context& context, Text name) {
+uhal_reduction message_reduction_of(const Context& context, Text name) {
   const std::string given = name.value;
   if (given == "SUM") return UHAL_REDUCE_SUM;
   if (given == "MEAN") return UHAL_REDUCE_MEAN;
@@ -51,22 +51,10 @@ std::vector<int64_t> with_rows(const View& x, int64_t rows) {
   return dims;
 }
 
-class Rows : public Scratch {
- public:
-  Rows(const Context& context, uhal_dtype dtype, const std::vector<int64_t>& dims)
-      : Scratch(context, dtype, dims.data(), static_cast<int>(dims.size())) {}
-};
-
-// y = the rows of x at the given places.
-void gather_rows(const Context& context, const View& x, const View& places, const View& y) {
-  const auto attributes = index_attributes(0);
-  if (y.elements() > 0) context.run(UHAL_OP_GATHER, {&x, &places}, {&y}, &attributes);
-}
-
-class Gathered : public Rows {
+class Gathered : public Scratch {
  public:
   Gathered(const Context& context, const View& x, const View& places)
-      : Rows(context, x.dtype, with_rows(x, places.elements())) {
+      : Scratch(context, x.dtype, with_rows(x, places.elements())) {
     gather_rows(context, x, places, *this);
   }
 };
@@ -81,7 +69,7 @@ void sum_at_nodes(const Context& context, const View& messages, const View& node
 // dx := what the messages' gradient is to rows of x that `nodes` names, each combined with a row of `other`.
 void gradient_at_nodes(const Context& context, const View& messages, const View* other, const View& nodes,
                        const View& dx) {
-  std::optional<Rows> part, reduced;
+  std::optional<Scratch> part, reduced;
   const View* rows = &messages;
   if (other != nullptr) {
     rows = &part.emplace(context, messages.dtype, with_rows(messages, messages.shape[0]));
@@ -139,14 +127,10 @@ void send_ue_recv(Context context, Input x, Input y, Input sources, Input target
     return;
   }
   const Gathered rows(context, a, from);
-  const Rows messages(context, a.dtype, message_shape(a, edges, from.elements()));
+  const Scratch messages(context, a.dtype, message_shape(a, edges, from.elements()));
   context.map(adds(context, operation) ? uhal_map_add : uhal_map_multiply, {&rows, &edges}, {&messages});
-  const auto attributes = segments(reduction_of(context, reduction));
+  const auto attributes = segments(message_reduction_of(context, reduction));
   context.run(UHAL_OP_SEGMENT_REDUCE, {&messages, &to}, {&result, counts ? &elements : nullptr}, &attributes);
-}
-
-bool is_extreme(uhal_reduction reduction) {
-  return reduction == UHAL_REDUCE_MAXIMUM || reduction == UHAL_REDUCE_MINIMUM;
 }
 
 // The gradient of each message. Of a maximum or minimum, which alone ask for the messages, each that equals it has all
@@ -180,7 +164,7 @@ void send_ue_recv_grad(Context context, Input x, Input y, Input sources, Input t
   const View from = flat(sources.view()), to = flat(targets.view()), gradient = dout.view();
   const View a = with_row_rank(x.view(), y.view()), edges = with_row_rank(y.view(), x.view());
   const bool plain = adds(context, operation);
-  const uhal_reduction how = reduction_of(context, reduction);
+  const uhal_reduction how = message_reduction_of(context, reduction);
   const View dnodes = dx ? context.allocate(dx, a.dtype).reshaped(a.shape, a.rank) : View();
   const View dedges = dy ? context.allocate(dy, a.dtype).reshaped(edges.shape, edges.rank) : View();
   if (from.elements() == 0 || gradient.elements() == 0) {
@@ -190,13 +174,13 @@ void send_ue_recv_grad(Context context, Input x, Input y, Input sources, Input t
   }
   const auto dims = message_shape(a, edges, from.elements());
   std::optional<Gathered> rows;
-  std::optional<Rows> messages;
+  std::optional<Scratch> messages;
   if (is_extreme(how) || (dy && !plain)) rows.emplace(context, a, from);
   if (is_extreme(how)) {
     messages.emplace(context, a.dtype, dims);
     context.map(plain ? uhal_map_add : uhal_map_multiply, {&*rows, &edges}, {&*messages});
   }
-  const Rows dmessages(context, a.dtype, dims);
+  const Scratch dmessages(context, a.dtype, dims);
   const View result = out ? out.view() : View();
   message_gradient(context, how, messages ? &*messages : nullptr, to, result, gradient, dmessages);
   if (dx) gradient_at_nodes(context, dmessages, plain ? nullptr : &edges, from, dnodes);

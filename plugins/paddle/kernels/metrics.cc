@@ -137,8 +137,8 @@ void auc(Context context, Input prediction, Input label, Input positive, Input n
 
 // -- distances of texts
 
-std::vector<int64_t> lengths_of(const Context& context, const OptionalInput& lengths, int64_t texts, int64_t most,
-                                const char* name) {
+std::vector<int64_t> text_lengths_of(const Context& context, const OptionalInput& lengths, int64_t texts, int64_t most,
+                                     const char* name) {
   if (lengths.elements() != texts) invalid(context, std::string(name) + " has not a number for each text");
   std::vector<int64_t> result = read_integers(context, flat(lengths.view()));
   for (const int64_t length : result) {
@@ -160,8 +160,8 @@ void edit_distance(Context context, Input hypotheses, Input references, Optional
   require_same_dtype(context, h, r);
   const int64_t texts = h.shape[0], height = texts == 0 ? 0 : h.elements() / texts,
                 width = texts == 0 ? 0 : r.elements() / texts;
-  const auto tall = lengths_of(context, hypothesis_lengths, texts, height, "hypslength"),
-             wide = lengths_of(context, reference_lengths, texts, width, "refslength");
+  const auto tall = text_lengths_of(context, hypothesis_lengths, texts, height, "hypslength"),
+             wide = text_lengths_of(context, reference_lengths, texts, width, "refslength");
   const auto empty = std::find(wide.begin(), wide.end(), 0);
   if (normalized && empty != wide.end()) {
     invalid(context, "reference " + std::to_string(empty - wide.begin()) + " is empty, which is no norm");

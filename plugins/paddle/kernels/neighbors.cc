@@ -57,10 +57,11 @@ int64_t total_of(const Context& context, const View& counts) {
   return static_cast<int64_t>(read_number(context, sum));
 }
 
-struct Graph {
+struct NeighborGraph {
   View neighbors, begins, ids, weights;  // ids and weights of edges have no elements where there are none
 
-  Graph(const Context& context, const View& row, const View& colptr, const OptionalInput& edge_ids, bool with_ids)
+  NeighborGraph(const Context& context, const View& row, const View& colptr, const OptionalInput& edge_ids,
+                bool with_ids)
       : neighbors(flat(row)), begins(flat(colptr)) {
     if (begins.elements() < 1) invalid(context, "colptr has not an element more than there are nodes");
     if (!with_ids) return;
@@ -75,7 +76,7 @@ class Neighbors {
  public:
   // At most `limit` of each node, drawn at random; below 0: all. Edges of larger weight are more likely (Efraimidis and
   // Spirakis 2006).
-  Neighbors(const Context& context, const Graph& graph, const View& nodes, int64_t limit)
+  Neighbors(const Context& context, const NeighborGraph& graph, const View& nodes, int64_t limit)
       : counts(context, nodes.elements()) {
     const int64_t many = nodes.elements();
     if (many == 0) {
@@ -118,7 +119,7 @@ class Neighbors {
 
   // The table's rows = where the nodes' edges begin, how many they have, and, so that least numbers tell of largest
   // ones, minus where they end and minus how many they have.
-  static Degrees find_starts(const Context& context, const Graph& graph, const View& at, const View& table) {
+  static Degrees find_starts(const Context& context, const NeighborGraph& graph, const View& at, const View& table) {
     View ends_of = graph.begins.reshaped({graph.begins.elements() - 1, 2});  // each is the beginning of the next node
     ends_of.strides[0] = 1;
     const Scratch ends(context, graph.begins.dtype, {at.elements(), 2});
@@ -182,8 +183,8 @@ class Neighbors {
 
   // Every candidate has a key, and those of the smallest are taken: random ones, or of nodes that have not more
   // neighbors than wanted the candidates in their order.
-  void draw(const Context& context, const Graph& graph, const View& starts, const View& degrees, int64_t candidates,
-            const View& limit) {
+  void draw(const Context& context, const NeighborGraph& graph, const View& starts, const View& degrees,
+            int64_t candidates, const View& limit) {
     const int64_t chosen = total_of(context, counts);
     edges.emplace(context, chosen);
     if (chosen == 0) return;
@@ -213,7 +214,7 @@ class Neighbors {
     take(context, edge, candidate, *edges);
   }
 
-  static void draw_keys(const Context& context, const Graph& graph, const View& edge, const View& keys) {
+  static void draw_keys(const Context& context, const NeighborGraph& graph, const View& edge, const View& keys) {
     const Context::RandomSequence sequence = context.random_sequence();
     const auto attributes = random_attributes(UHAL_RANDOM_UNIFORM, 0, 1, sequence.key, 0);
     context.run(UHAL_OP_RANDOM, {sequence.turn}, {&keys}, &attributes);
@@ -241,8 +242,8 @@ void require_integers(const Context& context, const View& row, const View& colpt
   require_same_dtype(context, row, nodes);
 }
 
-void sample(const Context& context, const Graph& graph, const View& nodes, int limit, bool with_ids, Output neighbors,
-            Output counts, Output ids) {
+void sample(const Context& context, const NeighborGraph& graph, const View& nodes, int limit, bool with_ids,
+            Output neighbors, Output counts, Output ids) {
   const Neighbors found(context, graph, nodes, limit);
   take_edges(context, graph.neighbors, *found.edges, neighbors);
   const int64_t many = nodes.elements();
@@ -253,7 +254,7 @@ void sample(const Context& context, const Graph& graph, const View& nodes, int l
 void graph_sample_neighbors(Context context, Input row, Input colptr, Input nodes, OptionalInput ids, OptionalInput,
                             int limit, bool with_ids, bool, Output neighbors, Output counts, Output ids_out) {
   const View at = nodes.view();
-  const Graph graph(context, row.view(), colptr.view(), ids, with_ids);
+  const NeighborGraph graph(context, row.view(), colptr.view(), ids, with_ids);
   require_integers(context, graph.neighbors, graph.begins, at);
   sample(context, graph, at, limit, with_ids, neighbors, counts, ids_out);
 }
@@ -261,7 +262,7 @@ void graph_sample_neighbors(Context context, Input row, Input colptr, Input node
 void weighted_sample_neighbors(Context context, Input row, Input colptr, Input weights, Input nodes, OptionalInput ids,
                                int limit, bool with_ids, Output neighbors, Output counts, Output ids_out) {
   const View at = nodes.view();
-  Graph graph(context, row.view(), colptr.view(), ids, with_ids);
+  NeighborGraph graph(context, row.view(), colptr.view(), ids, with_ids);
   require_integers(context, graph.neighbors, graph.begins, at);
   graph.weights = flat(weights.view());
   if (graph.weights.elements() != graph.neighbors.elements()) invalid(context, "there is not a weight for each edge");
@@ -407,7 +408,7 @@ void graph_khop_sampler(Context context, Input row, Input colptr, Input nodes, O
                         bool with_ids, Output sources, Output targets, Output out_nodes, Output numbers_of_nodes,
                         Output ids_out) {
   const View x = flat(nodes.view());
-  const Graph graph(context, row.view(), colptr.view(), ids, with_ids);
+  const NeighborGraph graph(context, row.view(), colptr.view(), ids, with_ids);
   require_integers(context, graph.neighbors, graph.begins, x);
   const int64_t given = x.elements();
   // Of equal nodes one behind the other one is asked for.

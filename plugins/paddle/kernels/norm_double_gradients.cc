@@ -133,8 +133,8 @@ std::optional<View> channels_of(const OptionalInput& x, const int64_t* dims, int
   return x.view().reshaped(dims, rank);
 }
 
-void write(const Context& context, const OfNorm& of, double epsilon, const OptionalInput& scale,
-           const int64_t* channels, bool last, Output dx, Output dscale, Output ddy) {
+void write_second_gradients(const Context& context, const OfNorm& of, double epsilon, const OptionalInput& scale,
+                            const int64_t* channels, bool last, Output dx, Output dscale, Output ddy) {
   if (of.x.elements() == 0) {
     if (dx) context.allocate(dx, of.x.dtype);
     if (ddy) context.allocate(ddy, of.x.dtype);
@@ -176,7 +176,7 @@ void batch_norm_double_grad(Context context, Input x, OptionalInput scale, Optio
             channels_of(ddbias, channels, in.rank),
             given};
   if (ddx) of.ddx = image(ddx.view(), last);
-  write(context, of, static_cast<double>(epsilon), scale, channels, last, dx, dscale, ddy);
+  write_second_gradients(context, of, static_cast<double>(epsilon), scale, channels, last, dx, dscale, ddy);
 }
 
 void instance_norm_double_grad(Context context, Input x, OptionalInput scale, Input saved_mean, Input saved_variance,
@@ -198,7 +198,7 @@ void instance_norm_double_grad(Context context, Input x, OptionalInput scale, In
             channels_of(ddbias, channels, in.rank),
             false};
   if (ddx) of.ddx = ddx.view();
-  write(context, of, static_cast<double>(epsilon), scale, channels, false, dx, dscale, ddy);
+  write_second_gradients(context, of, static_cast<double>(epsilon), scale, channels, false, dx, dscale, ddy);
 }
 
 }  // namespace

@@ -137,7 +137,7 @@ void flatten2_grad(Context context, Input, Input, Input dy, int, Output dx) {
 // -- cross entropy of probabilities
 
 // What is looked at as rows of the last axis.
-View rows_of(const Context& context, const View& x) {
+View class_rows_of(const Context& context, const View& x) {
   if (x.rank < 1) invalid(context, "an operand has no axis of classes");
   const int64_t last = x.shape[x.rank - 1];
   return x.reshaped({last == 0 ? 0 : x.elements() / last, last});
@@ -146,16 +146,16 @@ View rows_of(const Context& context, const View& x) {
 // Shares of the classes, of x's shape and dtype.
 View shares_of(const Context& context, const View& x, const View& labels) {
   require_same_dtype(context, x, labels);
-  const View weights = rows_of(context, labels);
+  const View weights = class_rows_of(context, labels);
   if (!same_shape(x, weights)) invalid(context, "there is not a share for each of x's probabilities");
   return weights;
 }
 
 // Labels that may be counted, and where they are in force; those to be ignored are 0 there.
-struct Labels {
+struct CountedLabels {
   Scratch places, counts;
 
-  Labels(const Context& context, const View& labels, int64_t rows, int ignored)
+  CountedLabels(const Context& context, const View& labels, int64_t rows, int ignored)
       : places(context, UHAL_INT64, View(nullptr, UHAL_INT64, {rows, 1})), counts(context, UHAL_BOOL, places) {
     const Scratch none(context, UHAL_INT64, nullptr, 0), out(context, UHAL_INT64, nullptr, 0);
     if (!is_integer(labels.dtype)) {
@@ -173,8 +173,8 @@ struct Labels {
 };
 
 // -log(0) is 1e20.
-void cross_entropy(Context context, Input x, Input label, bool soft, int ignored, Output y) {
-  const View in = rows_of(context, x.view()), out = context.allocate(y, in.dtype).reshaped({in.shape[0], 1});
+void old_cross_entropy(Context context, Input x, Input label, bool soft, int ignored, Output y) {
+  const View in = class_rows_of(context, x.view()), out = context.allocate(y, in.dtype).reshaped({in.shape[0], 1});
   if (out.elements() == 0) return;
   const Scratch logarithms(context, in.dtype, in), zero(context, in.dtype, nullptr, 0);
   fill_zero(context, zero);
@@ -187,7 +187,7 @@ void cross_entropy(Context context, Input x, Input label, bool soft, int ignored
     context.run(UHAL_OP_REDUCE, {&logarithms}, {&out}, &sum);
     return context.map(uhal_map_negative, {&out}, {&out});
   }
-  const Labels labels(context, label.view(), in.shape[0], ignored);
+  const CountedLabels labels(context, label.view(), in.shape[0], ignored);
   const auto elements = index_attributes(1);
   context.run(UHAL_OP_GATHER_ELEMENTS, {&in, &labels.places}, {&out}, &elements);
   context.map(uhal_map_log, {&out}, {&out});
@@ -196,8 +196,8 @@ void cross_entropy(Context context, Input x, Input label, bool soft, int ignored
   context.map(uhal_map_select, {&labels.counts, &out, &zero}, {&out});
 }
 
-void cross_entropy_grad(Context context, Input x, Input label, Input dy, bool soft, int ignored, Output dx) {
-  const View in = rows_of(context, x.view()), out = context.allocate(dx, in.dtype).reshaped(in.shape, 2);
+void old_cross_entropy_grad(Context context, Input x, Input label, Input dy, bool soft, int ignored, Output dx) {
+  const View in = class_rows_of(context, x.view()), out = context.allocate(dx, in.dtype).reshaped(in.shape, 2);
   if (out.elements() == 0) return;
   const View gradient = dy.view().reshaped({in.shape[0], 1});
   if (soft) {
@@ -207,7 +207,7 @@ void cross_entropy_grad(Context context, Input x, Input label, Input dy, bool so
     context.map(uhal_map_divide, {&part, &in}, {&part});
     return context.map(uhal_map_negative, {&part}, {&out});
   }
-  const Labels labels(context, label.view(), in.shape[0], ignored);
+  const CountedLabels labels(context, label.view(), in.shape[0], ignored);
   const Scratch slope(context, in.dtype, gradient), zero(context, in.dtype, nullptr, 0);
   fill_zero(context, zero);
   const auto elements = index_attributes(1);
@@ -232,8 +232,8 @@ KernelTable old_layer_kernels() {
       UNIHAL_KERNEL("partial_sum_grad", kWideFloats | kInt32And64, partial_sum_grad),
       UNIHAL_KERNEL("flatten2", kReal, flatten2),
       UNIHAL_KERNEL("flatten2_grad", kReal, flatten2_grad),
-      UNIHAL_KERNEL("cross_entropy", kWideFloats, cross_entropy),
-      UNIHAL_KERNEL("cross_entropy_grad", kWideFloats, cross_entropy_grad),
+      UNIHAL_KERNEL("cross_entropy", kWideFloats, old_cross_entropy),
+      UNIHAL_KERNEL("cross_entropy_grad", kWideFloats, old_cross_entropy_grad),
   };
 }
 

@@ -141,7 +141,7 @@ void rmsprop(Context context, Input parameter, Input square, AnyGradient gradien
 }
 
 // The Euclidean norm, a scalar.
-void norm(const Context& context, const View& x, const View& y) {
+void euclidean_norm(const Context& context, const View& x, const View& y) {
   const View in = flat(x), out = y.reshaped({1});
   const auto attributes = reduce_attributes(UHAL_REDUCE_SUM_OF_SQUARES);
   context.run(UHAL_OP_REDUCE, {&in}, {&out}, &attributes);
@@ -173,8 +173,8 @@ void lamb(Context context, Input parameter, AnyGradient gradient, Input rate, In
                static_cast<double>(decay)});
   if (decay > 0 || always_adapt) {
     const Scratch length(context, type, nullptr, 0), of_parameter(context, type, nullptr, 0);
-    norm(context, step.before(), of_parameter);
-    norm(context, direction, length);
+    euclidean_norm(context, step.before(), of_parameter);
+    euclidean_norm(context, direction, length);
     context.map(uhal_map_lamb_rate, {&lr, &of_parameter, &length}, {&length});
     context.map(uhal_map_sgd, {&step.before(), &direction, &length}, {&step.after()});
   } else {
@@ -288,14 +288,6 @@ void check_finite_and_unscale(Context context, InputList gradients, Input scale,
     context.map(uhal_map_multiply, {&gradient, &inverse}, {&out});
   }
 }
-
-// A tensor of one element on the device.
-class Constant : public Scratch {
- public:
-  Constant(const Context& context, uhal_dtype dtype, double value) : Scratch(context, dtype, nullptr, 0) {
-    fill(context, *this, value, static_cast<int64_t>(value));
-  }
-};
 
 // What a step's overflow does to the scale of the loss: gradients become zero, so many bad steps in a row make the
 // scale smaller, so many good ones larger, to 1 at least and never infinite. Nothing of it is looked at on the host.

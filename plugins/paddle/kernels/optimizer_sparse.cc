@@ -52,11 +52,11 @@ void sgd_dense_param_sparse_grad(Context context, Input parameter, Input rate, S
   step.finish();
 }
 
-void adam(Context context, Input parameter, SparseInput gradient, Input rate, Input first, Input second,
-          OptionalInput largest, Input power1, Input power2, OptionalInput master, OptionalInput skip_update,
-          Scalar beta1, Scalar beta2, Scalar epsilon, bool lazy, int64_t, bool multi_precision, bool use_global_powers,
-          bool amsgrad, Output parameter_out, Output first_out, Output second_out, Output largest_out,
-          Output power1_out, Output power2_out, Output master_out) {
+void adam_sparse(Context context, Input parameter, SparseInput gradient, Input rate, Input first, Input second,
+                 OptionalInput largest, Input power1, Input power2, OptionalInput master, OptionalInput skip_update,
+                 Scalar beta1, Scalar beta2, Scalar epsilon, bool lazy, int64_t, bool multi_precision,
+                 bool use_global_powers, bool amsgrad, Output parameter_out, Output first_out, Output second_out,
+                 Output largest_out, Output power1_out, Output power2_out, Output master_out) {
   adam_any_sparse(
       context, parameter, gradient,
       {rate, first, second, largest, power1, power2, first_out, second_out, largest_out, power1_out, power2_out},
@@ -65,11 +65,12 @@ void adam(Context context, Input parameter, SparseInput gradient, Input rate, In
       parameter_out, master_out);
 }
 
-void adamw(Context context, Input parameter, SparseInput gradient, Input rate, Input first, Input second,
-           OptionalInput largest, Input power1, Input power2, OptionalInput master, OptionalInput skip_update,
-           Scalar beta1, Scalar beta2, Scalar epsilon, float rate_ratio, float decay, bool with_decay, bool lazy,
-           int64_t, bool multi_precision, bool use_global_powers, bool amsgrad, Output parameter_out, Output first_out,
-           Output second_out, Output largest_out, Output power1_out, Output power2_out, Output master_out) {
+void adamw_sparse(Context context, Input parameter, SparseInput gradient, Input rate, Input first, Input second,
+                  OptionalInput largest, Input power1, Input power2, OptionalInput master, OptionalInput skip_update,
+                  Scalar beta1, Scalar beta2, Scalar epsilon, float rate_ratio, float decay, bool with_decay, bool lazy,
+                  int64_t, bool multi_precision, bool use_global_powers, bool amsgrad, Output parameter_out,
+                  Output first_out, Output second_out, Output largest_out, Output power1_out, Output power2_out,
+                  Output master_out) {
   adam_any_sparse(
       context, parameter, gradient,
       {rate, first, second, largest, power1, power2, first_out, second_out, largest_out, power1_out, power2_out},
@@ -197,8 +198,8 @@ KernelTable sparse_optimizer_kernels() {
   return {
       UNIHAL_KERNEL("embedding_sparse_grad", kFloats, embedding_sparse_grad),
       UNIHAL_KERNEL("sgd_dense_param_sparse_grad", kFloats, sgd_dense_param_sparse_grad),
-      UNIHAL_KERNEL_ANYWHERE("adam_dense_param_sparse_grad", kFloats, kAdamPowersIn, kAdamPowersOut, adam),
-      UNIHAL_KERNEL_ANYWHERE("adamw_dense_param_sparse_grad", kFloats, kAdamPowersIn, kAdamPowersOut, adamw),
+      UNIHAL_KERNEL_ANYWHERE("adam_dense_param_sparse_grad", kFloats, kAdamPowersIn, kAdamPowersOut, adam_sparse),
+      UNIHAL_KERNEL_ANYWHERE("adamw_dense_param_sparse_grad", kFloats, kAdamPowersIn, kAdamPowersOut, adamw_sparse),
       UNIHAL_KERNEL("merge_selected_rows", kFloats, merge_selected_rows),
       UNIHAL_KERNEL("get_tensor_from_selected_rows", kFloats, get_tensor_from_selected_rows),
       UNIHAL_KERNEL("assign_sr", kFloats, assign_sr),

@@ -8,7 +8,7 @@
 namespace unihal::paddle {
 namespace {
 
-void put(const Context& context, const std::vector<int64_t>& values, const View& y) {
+void upload_integers(const Context& context, const std::vector<int64_t>& values, const View& y) {
   const auto* begin = reinterpret_cast<const char*>(values.data());
   const Scratch wide(context, UHAL_INT64, y);
   upload(context, std::vector<char>(begin, begin + values.size() * sizeof(int64_t)), wide);
@@ -64,7 +64,7 @@ void unpool3d_grad(Context context, Input x, Input indices, Input, Input dout, S
 
 // -- rows repeated as often as a tensor says
 
-std::vector<int64_t> repeated(const Context& context, const View& repeats, int64_t rows) {
+std::vector<int64_t> places_repeated(const Context& context, const View& repeats, int64_t rows) {
   const std::vector<int64_t> counts = read_integers(context, repeats);
   std::vector<int64_t> places;
   for (size_t i = 0; i < counts.size(); ++i) {
@@ -80,14 +80,14 @@ std::vector<int64_t> repeated(const Context& context, const View& repeats, int64
 void repeat_interleave(Context context, Input x, Input repeats, int axis, int64_t, Output out) {
   const View in = x.view();
   const int along = from_front(axis, in.rank);
-  const std::vector<int64_t> places = repeated(context, repeats.view(), in.shape[along]);
+  const std::vector<int64_t> places = places_repeated(context, repeats.view(), in.shape[along]);
   int64_t dims[UHAL_MAX_RANK];
   std::copy_n(in.shape, in.rank, dims);
   dims[along] = static_cast<int64_t>(places.size());
   const View target = context.allocate(out, in.dtype, dims, in.rank);
   if (target.elements() == 0) return;
   const Scratch at(context, UHAL_INT64, &dims[along], 1);
-  put(context, places, at);
+  upload_integers(context, places, at);
   const auto attributes = index_attributes(along);
   context.run(UHAL_OP_GATHER, {&in, &at}, {&target}, &attributes);
 }
@@ -97,10 +97,10 @@ void repeat_interleave_grad(Context context, Input x, Input repeats, Input dout,
   const View target = context.allocate(dx, x.uhal());
   const int along = from_front(axis, gradient.rank);
   if (gradient.elements() == 0) return fill_zero(context, target);
-  const std::vector<int64_t> places = repeated(context, repeats.view(), target.shape[along]);
+  const std::vector<int64_t> places = places_repeated(context, repeats.view(), target.shape[along]);
   const int64_t count[] = {static_cast<int64_t>(places.size())};
   const Scratch at(context, UHAL_INT64, count, 1);
-  put(context, places, at);
+  upload_integers(context, places, at);
   uhal_segment_attributes sum = {};
   sum.struct_size = sizeof sum;
   sum.reduction = UHAL_REDUCE_SUM;
@@ -168,7 +168,7 @@ void triangle_indices(Context context, int rows, int columns, int offset, Dtype 
   const View target = context.allocate(out, to_uhal(dtype), dims, 2);
   if (dims[1] == 0) return;
   places[0].insert(places[0].end(), places[1].begin(), places[1].end());
-  put(context, places[0], target);
+  upload_integers(context, places[0], target);
 }
 
 // Columns start to start + length of each tensor, side by side; a length below 0 goes to the end.

@@ -8,9 +8,9 @@ namespace unihal::paddle {
 namespace {
 
 template <class Window, class Numbers>
-uhal_pool_attributes attributes_of(const Context& context, const View& x, const Window& window, const Numbers& strides,
-                                   const Numbers& paddings, bool exclusive, Text type, bool global, bool adaptive,
-                                   Text algorithm) {
+uhal_pool_attributes pool_attributes_of(const Context& context, const View& x, const Window& window,
+                                        const Numbers& strides, const Numbers& paddings, bool exclusive, Text type,
+                                        bool global, bool adaptive, Text algorithm) {
   const bool maximum = std::strcmp(type.value, "max") == 0;
   if (!maximum && std::strcmp(type.value, "avg") != 0) {
     unsupported(context, std::string("pooling type \"") + type.value + "\"");
@@ -41,7 +41,7 @@ void pool(Context context, Input x, Window window, Numbers strides, Numbers padd
   const View in = image(x.view(), last);
   const View out = image(context.allocate(y, in.dtype), last);
   const auto attributes =
-      attributes_of(context, in, window, strides, paddings, exclusive, type, global, adaptive, algorithm);
+      pool_attributes_of(context, in, window, strides, paddings, exclusive, type, global, adaptive, algorithm);
   context.run(UHAL_OP_POOL, {&in}, {&out}, &attributes);
 }
 
@@ -53,7 +53,7 @@ void pool_grad(Context context, Input x, Input y, Input dy, Window window, Numbe
   const View in = image(x.view(), last), forward = image(y.view(), last), gradient = image(dy.view(), last);
   const View out = image(context.allocate(dx, in.dtype), last);
   const auto attributes =
-      attributes_of(context, in, window, strides, paddings, exclusive, type, global, adaptive, algorithm);
+      pool_attributes_of(context, in, window, strides, paddings, exclusive, type, global, adaptive, algorithm);
   if (attributes.mode == UHAL_POOL_MAXIMUM) {
     context.run(UHAL_OP_POOL_BACKWARD, {&gradient, &in, &forward}, {&out}, &attributes);
   } else {
@@ -79,7 +79,7 @@ uhal_pool_attributes power_attributes(const Context& context, const View& x, con
                                       Text algorithm, double* elements) {
   if (adaptive) unsupported(context, "an adaptive window");
   const auto attributes =
-      attributes_of(context, x, window, strides, paddings, false, Text{"avg"}, global, false, algorithm);
+      pool_attributes_of(context, x, window, strides, paddings, false, Text{"avg"}, global, false, algorithm);
   *elements = 1;
   for (int i = 0; i < x.rank - 2; ++i) {
     *elements *= static_cast<double>(attributes.window[i]);
@@ -137,7 +137,7 @@ void pool_with_index(Context context, Input x, Numbers window, Numbers strides, 
                      bool adaptive, bool /*ceil_mode*/, Output y, Output places) {
   const View in = x.view(), out = context.allocate(y, in.dtype), at = context.allocate(places, UHAL_INT32);
   auto attributes =
-      attributes_of(context, in, window, strides, paddings, true, Text{"max"}, global, adaptive, Text{"EXPLICIT"});
+      pool_attributes_of(context, in, window, strides, paddings, true, Text{"max"}, global, adaptive, Text{"EXPLICIT"});
   context.run(UHAL_OP_POOL, {&in}, {&out, &at}, &attributes);
 }
 

@@ -164,9 +164,9 @@ void bilinear_grad(Context context, Input x, Input y, Input weight, Input dout, 
 // -- a row of one of several tensors
 
 // Whether each row's number is k, shaped to broadcast along the rows of `like`.
-class Chosen : public Scratch {
+class RowsNumbered : public Scratch {
  public:
-  Chosen(const Context& context, const View& ids, int64_t k, const View& like)
+  RowsNumbered(const Context& context, const View& ids, int64_t k, const View& like)
       : Scratch(context, UHAL_BOOL, ids.shape, 1), rank_(like.rank) {
     const Scratch number(context, ids.dtype, nullptr, 0);
     fill(context, number, static_cast<double>(k), k);
@@ -194,7 +194,7 @@ void multiplex(Context context, InputList candidates, Input ids, Output out) {
   context.run(UHAL_OP_GATHER, {&places, &numbers}, {&checked}, &first);
   copy_or_cast(context, candidates[0].view(), target);
   for (int64_t k = 1; k < count; ++k) {
-    const Chosen chosen(context, numbers, k, target);
+    const RowsNumbered chosen(context, numbers, k, target);
     const View rows = chosen.rows(), candidate = candidates[static_cast<size_t>(k)].view();
     context.map(uhal_map_select, {&rows, &candidate, &target}, {&target});
   }
@@ -208,7 +208,7 @@ void multiplex_grad(Context context, Input ids, Input dout, OutputList dcandidat
     if (!dcandidates[k]) continue;
     const View target = context.allocate(dcandidates[k], gradient.dtype);
     if (target.elements() == 0) continue;
-    const Chosen chosen(context, numbers, static_cast<int64_t>(k), gradient);
+    const RowsNumbered chosen(context, numbers, static_cast<int64_t>(k), gradient);
     const View rows = chosen.rows();
     context.map(uhal_map_select, {&rows, &gradient, &zero}, {&target});
   }

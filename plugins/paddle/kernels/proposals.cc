@@ -15,7 +15,7 @@ namespace unihal::paddle {
 namespace {
 
 // Column `i` of boxes (rows, 4): (rows).
-View corner(const View& boxes, int64_t i) {
+View column_of(const View& boxes, int64_t i) {
   View result = boxes.sliced(1, i, 1);
   result.rank = 1;
   return result;
@@ -35,7 +35,7 @@ void length_of(const Context& context, const View& low, const View& high, double
 // How far a box may grow at most: the logarithm of 1000 / 16.
 const double kMostGrowth = std::log(1000.0 / 16.0);
 
-struct Settings {
+struct ProposalSettings {
   int before, after;  // how many boxes are kept before and after the suppression; below 1 before: all
   double overlap, decay, smallest;
   double offset;  // 1: corners are pixels
@@ -55,9 +55,9 @@ void decode(const Context& context, const Listed& of, const View& size, double o
   fill_zero(context, zero);
   fill(context, most, kMostGrowth, 0);
   for (int axis = 0; axis < 2; ++axis) {
-    const View low = corner(of.anchors, axis), high = corner(of.anchors, axis + 2);
-    const View shift = corner(of.moves, axis), growth = corner(of.moves, axis + 2);
-    const View by_shift = corner(of.variances, axis), by_growth = corner(of.variances, axis + 2);
+    const View low = column_of(of.anchors, axis), high = column_of(of.anchors, axis + 2);
+    const View shift = column_of(of.moves, axis), growth = column_of(of.moves, axis + 2);
+    const View by_shift = column_of(of.variances, axis), by_growth = column_of(of.variances, axis + 2);
     length_of(context, low, high, offset, length);
     context.map(uhal_map_scale, {&length}, {&center}, {0.5, 0});
     context.map(uhal_map_add, {&center, &low}, {&center});
@@ -76,14 +76,14 @@ void decode(const Context& context, const Listed& of, const View& size, double o
       context.map(side == 0 ? uhal_map_subtract : uhal_map_add, {&center, &length}, {&moved});
       if (side != 0 && offset != 0) context.map(uhal_map_scale, {&moved}, {&moved}, {1, -offset});
       context.map(uhal_map_minimum, {&moved, &limit}, {&moved});
-      const View to = corner(boxes, axis + side);
+      const View to = column_of(boxes, axis + side);
       context.map(uhal_map_maximum, {&moved, &zero}, {&to});
     }
   }
 }
 
 // kept = whether boxes are long enough, and where corners are pixels have their centers within the image.
-void find_large(const Context& context, const View& boxes, const View& size, const Settings& settings,
+void find_large(const Context& context, const View& boxes, const View& size, const ProposalSettings& settings,
                 const View& kept) {
   const int64_t rows = boxes.shape[0];
   const uhal_dtype dtype = boxes.dtype;
@@ -91,8 +91,8 @@ void find_large(const Context& context, const View& boxes, const View& size, con
   fill(context, kept, 1, 1);
   fill(context, least, std::max(settings.smallest, 1.0), 0);
   for (int axis = 0; axis < 2; ++axis) {
-    const View low = corner(boxes, axis);
-    length_of(context, low, corner(boxes, axis + 2), settings.offset, length);
+    const View low = column_of(boxes, axis);
+    length_of(context, low, column_of(boxes, axis + 2), settings.offset, length);
     context.map(uhal_map_greater_equal, {&length, &least}, {&test});
     context.map(uhal_map_logical_and, {&kept, &test}, {&kept});
     if (settings.offset == 0) continue;
@@ -105,9 +105,9 @@ void find_large(const Context& context, const View& boxes, const View& size, con
 }
 
 // The rows of boxes and scores where a mask is true, `most` at most.
-class Chosen {
+class ChosenBoxes {
  public:
-  Chosen(const Context& context, const View& boxes, const View& scores, const View& mask, int64_t most) {
+  ChosenBoxes(const Context& context, const View& boxes, const View& scores, const View& mask, int64_t most) {
     TruePlaces places(context, mask);
     const int64_t count = most < 0 ? places.count() : std::min(places.count(), most), shape[] = {count, 4};
     boxes_.emplace(context, boxes.dtype, shape, 2);
@@ -127,7 +127,8 @@ class Chosen {
 };
 
 // An image's proposals, best first; a box of nothing where there is none.
-std::unique_ptr<Chosen> propose(const Context& context, const Listed& of, const View& size, const Settings& settings) {
+std::unique_ptr<ChosenBoxes> propose(const Context& context, const Listed& of, const View& size,
+                                     const ProposalSettings& settings) {
   const int64_t all = of.scores.shape[0];
   const int64_t count = settings.before > 0 ? std::min<int64_t>(settings.before, all) : all, shape[] = {count, 4};
   const uhal_dtype dtype = of.scores.dtype;
@@ -141,13 +142,13 @@ std::unique_ptr<Chosen> propose(const Context& context, const Listed& of, const 
   take(context, of.variances, order, variances);
   decode(context, {scores, moves, anchors, variances}, size, settings.offset, boxes);
   find_large(context, boxes, size, settings, kept);
-  auto large = std::make_unique<Chosen>(context, boxes, scores, kept, -1);
+  auto large = std::make_unique<ChosenBoxes>(context, boxes, scores, kept, -1);
   if (large->count() == 0) {
     const Scratch one(context, UHAL_BOOL, &count, 1);
     fill_zero(context, boxes);
     fill_zero(context, scores);
     fill(context, one, 1, 1);
-    return std::make_unique<Chosen>(context, boxes, scores, one, 1);
+    return std::make_unique<ChosenBoxes>(context, boxes, scores, one, 1);
   }
   if (settings.overlap <= 0) return large;
   const int64_t rows = large->count();
@@ -156,8 +157,8 @@ std::unique_ptr<Chosen> propose(const Context& context, const Listed& of, const 
       sizeof attributes, settings.overlap, settings.decay, settings.offset, 1, 0};
   const View candidates = large->boxes();
   context.run(UHAL_OP_NON_MAX_SUPPRESSION, {&candidates}, {&stays}, &attributes);
-  return std::make_unique<Chosen>(context, candidates, large->scores(), stays,
-                                  settings.after > 0 ? settings.after : -1);
+  return std::make_unique<ChosenBoxes>(context, candidates, large->scores(), stays,
+                                       settings.after > 0 ? settings.after : -1);
 }
 
 void generate_proposals(Context context, Input scores, Input moves, Input sizes, Input anchors, Input variances,
@@ -172,13 +173,13 @@ void generate_proposals(Context context, Input scores, Input moves, Input sizes,
   if (of_anchors.elements() != 4 * all || of_variances.elements() != 4 * all) {
     invalid(context, "anchors and variances have not four numbers for each of an image's scores");
   }
-  const Settings settings = {before,
-                             after,
-                             static_cast<double>(overlap),
-                             static_cast<double>(eta),
-                             static_cast<double>(smallest),
-                             pixels ? 1.0 : 0.0};
-  std::vector<std::unique_ptr<Chosen>> found;
+  const ProposalSettings settings = {before,
+                                     after,
+                                     static_cast<double>(overlap),
+                                     static_cast<double>(eta),
+                                     static_cast<double>(smallest),
+                                     pixels ? 1.0 : 0.0};
+  std::vector<std::unique_ptr<ChosenBoxes>> found;
   int64_t total = 0;
   for (int64_t i = 0; i < images && all > 0; ++i) {
     // From (anchors, rows, columns) to rows, columns and anchors.
@@ -239,7 +240,8 @@ int length_step(Chain& program, int low, int high, double offset) {
 // that is no number has none: NaN. Of several images `image` says of which one a box is.
 void cells_of(const Context& context, const View& boxes, const Levels& levels, double offset, int64_t images,
               const View& image, const View& y) {
-  const View left = corner(boxes, 0), top = corner(boxes, 1), right = corner(boxes, 2), bottom = corner(boxes, 3);
+  const View left = column_of(boxes, 0), top = column_of(boxes, 1), right = column_of(boxes, 2),
+             bottom = column_of(boxes, 3);
   const Scratch lengths(context, boxes.dtype, {2, boxes.shape[0]});
   const View width = lengths.reshaped({2 * y.elements()}).sliced(0, 0, y.elements()),
              height = lengths.reshaped({2 * y.elements()}).sliced(0, y.elements(), y.elements());
@@ -344,7 +346,7 @@ std::vector<int64_t> distribute_by_sorting(const Context& context, const Distrib
 }
 
 template <class T>
-void upload_numbers(const Context& context, const std::vector<T>& numbers, const View& y) {
+void upload_vector(const Context& context, const std::vector<T>& numbers, const View& y) {
   const char* bytes = reinterpret_cast<const char*>(numbers.data());
   upload(context, {bytes, bytes + numbers.size() * sizeof(T)}, y);
 }
@@ -406,8 +408,8 @@ std::vector<int64_t> distribute_by_counting(const Context& context, const Distri
     numbers[static_cast<size_t>(back[i])] = static_cast<int32_t>(i);
   }
   std::copy(end.begin(), end.end(), numbers.begin() + rows);
-  upload_numbers(context, numbers, both);
-  upload_numbers(context, back, of.back);
+  upload_vector(context, numbers, both);
+  upload_vector(context, back, of.back);
   return end;
 }
 
@@ -540,9 +542,9 @@ void anchor_generator(Context context, Input x, Span<float> sizes, Span<float> r
   if (out.elements() == 0) return;
   const Scratch corners(context, in.dtype, {1, 1, count, 4}), four(context, in.dtype, {4});
   if (in.dtype == UHAL_FLOAT64) {
-    upload_numbers(context, corners_of_anchors<double>(sizes, ratios, stride), flat(corners));
+    upload_vector(context, corners_of_anchors<double>(sizes, ratios, stride), flat(corners));
   } else {
-    upload_numbers(context, corners_of_anchors<float>(sizes, ratios, stride), flat(corners));
+    upload_vector(context, corners_of_anchors<float>(sizes, ratios, stride), flat(corners));
   }
   for (int axis = 0; axis < 2; ++axis) {
     const int64_t cells = axis == 0 ? width : height;

@@ -22,7 +22,7 @@ void largest_magnitudes(const Context& context, const View& x, const View& scale
 }
 
 // A view of channels seen as an axis of an image of `rank` axes.
-View along(const View& channels, int axis, int rank) {
+View channels_along(const View& channels, int axis, int rank) {
   int64_t dims[UHAL_MAX_RANK];
   for (int i = 0; i < rank; ++i) dims[i] = i == axis ? channels.elements() : 1;
   return channels.reshaped(dims, rank);
@@ -83,8 +83,8 @@ void by_largest(Context context, Input x, int bit_length, int round_type, Output
   const int64_t one[] = {1};
   const View found = context.allocate(scale, in.dtype, one, 1);
   const View out = context.allocate(y, in.dtype);
-  largest_magnitudes(context, in, along(found, -1, in.rank));
-  quantize(context, in, along(found, -1, in.rank), bit_length, round_type, out, kDequantize);
+  largest_magnitudes(context, in, channels_along(found, -1, in.rank));
+  quantize(context, in, channels_along(found, -1, in.rank), bit_length, round_type, out, kDequantize);
 }
 
 template <bool kDequantize>
@@ -96,7 +96,7 @@ void by_channel(const Context& context, Input x, int bit_length, int round_type,
   const int64_t channels[] = {in.shape[axis]};
   const View found = context.allocate(scale, in.dtype, channels, 1);
   const View out = context.allocate(y, in.dtype);
-  const View aligned = along(found, axis, in.rank);
+  const View aligned = channels_along(found, axis, in.rank);
   largest_magnitudes(context, in, aligned);
   quantize(context, in, aligned, bit_length, round_type, out, kDequantize);
 }
@@ -133,7 +133,7 @@ void update_average(const Context& context, const View& x, OptionalInput sum, Op
   const View old_sum = flat(sum.view()), old_weight = flat(weight.view());
   const int64_t one[] = {1};
   const Scratch largest(context, x.dtype, one, 1), new_sum(context, x.dtype, one, 1), total(context, x.dtype, one, 1);
-  largest_magnitudes(context, x, along(largest, -1, x.rank));
+  largest_magnitudes(context, x, channels_along(largest, -1, x.rank));
   context.map(uhal_map_scale, {&old_sum}, {&new_sum}, {static_cast<double>(rate), 0});
   context.map(uhal_map_add, {&new_sum, &largest}, {&new_sum});
   context.map(uhal_map_scale, {&old_weight}, {&total}, {static_cast<double>(rate), 1});
@@ -151,7 +151,7 @@ void by_average(Context context, Input x, Input scale, OptionalInput sum, Option
   check_arguments(context, bit_length, round_type);
   const View out = context.allocate(y, in.dtype);
   if (!is_test) update_average(context, in, sum, weight, rate, scale_out, weight_out, sum_out);
-  const View used = along(is_test ? scale.view() : Tensor{scale_out.handle}.view(), -1, in.rank);
+  const View used = channels_along(is_test ? scale.view() : Tensor{scale_out.handle}.view(), -1, in.rank);
   quantize(context, in, used, bit_length, round_type, out, kDequantize);
 }
 
@@ -176,7 +176,7 @@ void straight_through_alone(Context context, Input dy, Output dx) {
 void dequantize_by_largest(Context context, Input x, Input scale, float max_range, Output y) {
   const View in = x.view(), factor = scale.view();
   const View out = context.allocate(y, in.dtype);
-  dequantize(context, in, along(factor, -1, in.rank), static_cast<double>(max_range), out);
+  dequantize(context, in, channels_along(factor, -1, in.rank), static_cast<double>(max_range), out);
 }
 
 // By a range that grows with the largest magnitude of a step, and shrinks to that of the last `window` ones when the
@@ -186,7 +186,7 @@ void by_range(Context context, Input x, Input scale, OptionalInput steps, int wi
   const View in = x.view(), before = flat(scale.view());
   check_arguments(context, bit_length, round_type);
   const View out = context.allocate(y, in.dtype);
-  if (is_test) return quantize(context, in, along(before, -1, in.rank), bit_length, round_type, out);
+  if (is_test) return quantize(context, in, channels_along(before, -1, in.rank), bit_length, round_type, out);
   if (!steps || window < 1) invalid(context, "in training the number of the step and a window are needed");
   const auto step = static_cast<int64_t>(read_number(context, steps));
   if (step < 0) invalid(context, "the number of the step is " + std::to_string(step) + ", expected 0 or more");
@@ -198,7 +198,7 @@ void by_range(Context context, Input x, Input scale, OptionalInput steps, int wi
   const View kept = context.allocate(kept_out, in.dtype, all, 1);
   if (is_new) fill_zero(context, kept);
   const View slot = kept.sliced(0, place, 1);
-  largest_magnitudes(context, in, along(current, -1, in.rank));
+  largest_magnitudes(context, in, channels_along(current, -1, in.rank));
   copy_or_cast(context, slot, removed);
   copy_or_cast(context, current, slot);
   fill_zero(context, largest);
@@ -211,7 +211,7 @@ void by_range(Context context, Input x, Input scale, OptionalInput steps, int wi
   context.map(uhal_map_select, {&left, &largest, &before}, {&largest});
   const View used = context.allocate(scale_out, in.dtype, one, 1);
   context.map(uhal_map_select, {&grows, &current, &largest}, {&used});
-  quantize(context, in, along(used, -1, in.rank), bit_length, round_type, out);
+  quantize(context, in, channels_along(used, -1, in.rank), bit_length, round_type, out);
 }
 
 // x * scale / (2^(bits - 1) - 1) by channel; a second scale is one number.
@@ -228,9 +228,9 @@ void dequantize_channels(Context context, Input x, InputList scales, Span<int> b
     invalid(context, "there are " + std::to_string(factors.elements()) + " scales, not one for each channel");
   }
   if (out.elements() == 0) return;
-  const View aligned = along(factors, channels, in.rank);
+  const View aligned = channels_along(factors, channels, in.rank);
   if (scales.size() == 1) return dequantize(context, in, aligned, bins(bits[0]), out);
-  const View second = along(scales[1].view(), -1, in.rank);
+  const View second = channels_along(scales[1].view(), -1, in.rank);
   Chain program(3);
   const int product = program.step(uhal_map_multiply, {program.step(uhal_map_multiply, {0, 1}), 2});
   program.step(uhal_map_scale, {product}, {1 / (bins(bits[0]) * bins(bits[1])), 0});
@@ -244,7 +244,7 @@ View scale_along(const Context& context, const View& scale, int axis, const View
   if (axis >= x.rank || scale.elements() != (axis < 0 ? 1 : x.shape[axis])) {
     invalid(context, "scale has " + std::to_string(scale.elements()) + " elements, not one for each channel");
   }
-  return along(scale, axis < 0 ? -1 : axis, x.rank);
+  return channels_along(scale, axis < 0 ? -1 : axis, x.rank);
 }
 
 void quantize_by(const Context& context, const View& x, const View& scale, int axis, int most, int round_type,
@@ -266,7 +266,7 @@ void quantize_training(const Context& context, Input x, OptionalInput sum, Optio
   } else {
     if (axis >= in.rank) invalid(context, "quant_axis is " + std::to_string(axis) + ", not an axis of x");
     const int64_t channels[] = {in.shape[axis]};
-    largest_magnitudes(context, in, along(context.allocate(scale_out, in.dtype, channels, 1), axis, in.rank));
+    largest_magnitudes(context, in, channels_along(context.allocate(scale_out, in.dtype, channels, 1), axis, in.rank));
   }
   quantize_by(context, in, Tensor{scale_out.handle}.view(), axis, most, round_type, only_observer, out);
 }

@@ -15,11 +15,11 @@ namespace {
 
 constexpr DtypeSet kUsual = kFloats | kInt32And64 | kComplex;
 
-void copy(const Context& context, const View& x, const View& y) {
+void copy_if_any(const Context& context, const View& x, const View& y) {
   if (y.elements() > 0) context.run(UHAL_OP_COPY, {&x}, {&y});
 }
 
-void add_to(const Context& context, const View& x, const View& y) {
+void add_into(const Context& context, const View& x, const View& y) {
   if (y.elements() > 0) context.map(uhal_map_add, {&y, &x}, {&y});
 }
 
@@ -92,7 +92,7 @@ std::vector<Run> runs_of(const char* mode, const AxisPadding& padding, int64_t s
   return runs_of(padding.before, padded, [size](int64_t i) { return (i % size + size) % size; });
 }
 
-View part_of(const View& x, int axis, const Run& run) {
+View run_of(const View& x, int axis, const Run& run) {
   View part = x.sliced(axis, run.from, run.length, run.step == 0 ? 1 : run.step);
   if (run.step == 0) part.strides[axis] = 0;
   return part;
@@ -148,7 +148,7 @@ void pad3d(Context context, Input x, Integers paddings, Text mode, Number value,
   if (std::strcmp(mode.value, "constant") == 0) {
     fill(context, out, static_cast<double>(value), static_cast<int64_t>(value));
     const auto [from, to] = padding.inside(in, out);
-    return copy(context, from, to);
+    return copy_if_any(context, from, to);
   }
   // An axis at a time; the last writes the output.
   View from = in, shape = in;
@@ -158,7 +158,7 @@ void pad3d(Context context, Input x, Integers paddings, Text mode, Number value,
     shape.shape[axis.axis] = padding.shape.shape[axis.axis];
     const View to = i == 2 ? out : static_cast<const View&>(parts[i].emplace(context, in.dtype, shape));
     for (const Run& run : runs_of(mode.value, axis, in.shape[axis.axis])) {
-      copy(context, part_of(from, axis.axis, run), to.sliced(axis.axis, run.to, run.length));
+      copy_if_any(context, run_of(from, axis.axis, run), to.sliced(axis.axis, run.to, run.length));
     }
     from = to;
   }
@@ -173,7 +173,7 @@ void pad3d_grad(Context context, Input x, Input dy, Integers paddings, Text mode
   if (std::strcmp(mode.value, "constant") == 0) {
     fill_zero(context, out);
     const auto [to, from] = padding.inside(out, gradient);
-    return copy(context, from, to);
+    return copy_if_any(context, from, to);
   }
   View from = gradient, shape = gradient;
   std::optional<Scratch> parts[2];
@@ -186,13 +186,13 @@ void pad3d_grad(Context context, Input x, Input dy, Integers paddings, Text mode
     for (const Run& run : runs_of(mode.value, padding.axes[i], out.shape[axis])) {
       const View part = from.sliced(axis, run.to, run.length);
       if (run.step != 0) {
-        add_to(context, part, part_of(sum.view(), axis, run));
+        add_into(context, part, run_of(sum.view(), axis, run));
         continue;
       }
       const View element = sum.view().sliced(axis, run.from, 1);
       const Scratch total(context, element.dtype, element);
       sum_to_shape(context, part, total);
-      add_to(context, total, element);
+      add_into(context, total, element);
     }
     sum.store();
     from = target;
@@ -203,7 +203,7 @@ void pad3d_grad(Context context, Input x, Input dy, Integers paddings, Text mode
 
 void broadcast_tensors(Context context, InputList x, OutputList y) {
   for (size_t i = 0; i < y.size(); ++i) {
-    if (y[i]) copy(context, x[i].view(), context.allocate(y[i], x[i].uhal()));
+    if (y[i]) copy_if_any(context, x[i].view(), context.allocate(y[i], x[i].uhal()));
   }
 }
 void broadcast_tensors_grad(Context context, InputList, InputList dy, OutputList dx) {
@@ -228,7 +228,7 @@ void meshgrid(Context context, InputList x, OutputList y) {
     if (x[i].rank() > 1) invalid(context, "an operand has rank " + std::to_string(x[i].rank()) + ", expected 0 or 1");
   }
   for (size_t i = 0; i < y.size(); ++i) {
-    if (y[i]) copy(context, along_axis(x[i].view(), i, x.size()), context.allocate(y[i], x[i].uhal()));
+    if (y[i]) copy_if_any(context, along_axis(x[i].view(), i, x.size()), context.allocate(y[i], x[i].uhal()));
   }
 }
 void meshgrid_grad(Context context, InputList x, InputList dy, OutputList dx) {
@@ -253,39 +253,39 @@ void reduce_as(Context context, Input x, Input, Output y) {
 void reduce_as_grad(Context context, Input, Input, Input dy, Output dx) {
   const View gradient = dy.view(), out = context.allocate(dx, gradient.dtype);
   const int extra = std::max(gradient.rank - out.rank, 0);
-  copy(context, gradient.reshaped(gradient.shape + extra, gradient.rank - extra), out);
+  copy_if_any(context, gradient.reshaped(gradient.shape + extra, gradient.rank - extra), out);
 }
 
 // Each element, or row, `repeats` times.
-View repeated(const View& y, int axis, int64_t repeats) {
+View with_repeats(const View& y, int axis, int64_t repeats) {
   std::vector<int64_t> dims(y.shape, y.shape + y.rank);
   dims[axis] = repeats == 0 ? 0 : dims[axis] / repeats;
   dims.insert(dims.begin() + axis + 1, repeats);
   return y.reshaped(dims);
 }
-void repeat_interleave(Context context, Input x, int repeats, int axis, int64_t, Output y) {
+void repeat_interleave_by_number(Context context, Input x, int repeats, int axis, int64_t, Output y) {
   const View in = x.rank() == 0 ? flat(x.view()) : x.view();
   const int along = from_front(axis, in.rank);
   if (repeats < 0) invalid(context, "an element is to be repeated " + std::to_string(repeats) + " times");
   require_rank(context, in.rank + 1);
   const View out = context.allocate(y, in.dtype);
-  copy(context, in.unsqueezed(along + 1), repeated(out, along, repeats));
+  copy_if_any(context, in.unsqueezed(along + 1), with_repeats(out, along, repeats));
 }
-void repeat_interleave_grad(Context context, Input x, Input dy, int repeats, int axis, int64_t, Output dx) {
+void repeat_interleave_by_number_grad(Context context, Input x, Input dy, int repeats, int axis, int64_t, Output dx) {
   const View gradient = dy.view();
   const View out = context.allocate(dx, gradient.dtype);
   const View to = out.rank == 0 ? flat(out) : out;
   const int along = from_front(axis, to.rank);
   require_rank(context, x.rank() + 1);
-  sum_to_shape(context, repeated(gradient, along, repeats), to.unsqueezed(along + 1));
+  sum_to_shape(context, with_repeats(gradient, along, repeats), to.unsqueezed(along + 1));
 }
 
 // Until Paddle 3.1 without the size of the result.
 void repeat_interleave_unsized(Context context, Input x, int repeats, int axis, Output y) {
-  repeat_interleave(context, x, repeats, axis, 0, y);
+  repeat_interleave_by_number(context, x, repeats, axis, 0, y);
 }
 void repeat_interleave_grad_unsized(Context context, Input x, Input dy, int repeats, int axis, Output dx) {
-  repeat_interleave_grad(context, x, dy, repeats, axis, 0, dx);
+  repeat_interleave_by_number_grad(context, x, dy, repeats, axis, 0, dx);
 }
 
 // The index along an axis that each of the results comes from: where the sum of repeats passes its number. The results
@@ -364,30 +364,30 @@ void repeat_interleave_by_tensor_grad_unsized(Context context, Input x, Input re
 // A vector becomes a matrix with it as diagonal, of a matrix the diagonal is taken.
 void diag(Context context, Input x, int offset, float padding, Output y) {
   const View in = x.view(), out = context.allocate(y, in.dtype);
-  if (in.rank == 2) return copy(context, diagonal_of(in, offset, 0, 1), out);
+  if (in.rank == 2) return copy_if_any(context, diagonal_of(in, offset, 0, 1), out);
   fill(context, out, static_cast<double>(padding), static_cast<int64_t>(padding));
-  copy(context, flat(in), diagonal_of(out, offset, 0, 1));
+  copy_if_any(context, flat(in), diagonal_of(out, offset, 0, 1));
 }
 void diag_grad(Context context, Input x, Input dy, int offset, Output dx) {
   const View gradient = dy.view(), out = context.allocate(dx, gradient.dtype);
-  if (x.rank() < 2) return copy(context, diagonal_of(gradient, offset, 0, 1), flat(out));
+  if (x.rank() < 2) return copy_if_any(context, diagonal_of(gradient, offset, 0, 1), flat(out));
   fill_zero(context, out);
-  copy(context, gradient, diagonal_of(out, offset, 0, 1));
+  copy_if_any(context, gradient, diagonal_of(out, offset, 0, 1));
 }
 
 void diagonal(Context context, Input x, int offset, int first, int second, Output y) {
   const View in = x.view();
-  copy(context, diagonal_of(in, offset, first, second), context.allocate(y, in.dtype));
+  copy_if_any(context, diagonal_of(in, offset, first, second), context.allocate(y, in.dtype));
 }
 void diagonal_grad(Context context, Input, Input dy, int offset, int first, int second, Output dx) {
   const View gradient = dy.view(), out = context.allocate(dx, gradient.dtype);
   fill_zero(context, out);
-  copy(context, gradient, diagonal_of(out, offset, first, second));
+  copy_if_any(context, gradient, diagonal_of(out, offset, first, second));
 }
 void diag_embed(Context context, Input x, int offset, int first, int second, Output y) {
   const View in = x.view(), out = context.allocate(y, in.dtype);
   fill_zero(context, out);
-  copy(context, in, diagonal_of(out, offset, first, second));
+  copy_if_any(context, in, diagonal_of(out, offset, first, second));
 }
 
 void trace(Context context, Input x, int offset, int first, int second, Output y) {
@@ -401,7 +401,7 @@ void trace(Context context, Input x, int offset, int first, int second, Output y
 void trace_grad(Context context, Input, Input dy, int offset, int first, int second, Output dx) {
   const View gradient = dy.view(), out = context.allocate(dx, gradient.dtype);
   fill_zero(context, out);
-  copy(context, gradient.unsqueezed(gradient.rank), diagonal_of(out, offset, first, second));
+  copy_if_any(context, gradient.unsqueezed(gradient.rank), diagonal_of(out, offset, first, second));
 }
 
 // -- shuffles of channels and pixels
@@ -434,13 +434,13 @@ void gather_pixels(Context context, Input x, int factor, Text data_format, Outpu
   const bool last = channels_last(data_format);
   const View in = x.view(), out = context.allocate(y, in.dtype);
   require_image(context, in, factor);
-  copy(context, pixels_in_channels(in, factor, last), pixels_in_place(out, factor, last));
+  copy_if_any(context, pixels_in_channels(in, factor, last), pixels_in_place(out, factor, last));
 }
 void scatter_pixels(Context context, Input x, int factor, Text data_format, Output y) {
   const bool last = channels_last(data_format);
   const View in = x.view(), out = context.allocate(y, in.dtype);
   require_image(context, in, factor);
-  copy(context, pixels_in_place(in, factor, last), pixels_in_channels(out, factor, last));
+  copy_if_any(context, pixels_in_place(in, factor, last), pixels_in_channels(out, factor, last));
 }
 
 // The channels, as (rows, columns), transposed.
@@ -451,7 +451,7 @@ void transpose_channels(const Context& context, Input x, int64_t rows, int64_t c
       last ? in.reshaped({n[0] * n[1] * n[2], rows, columns, 1}) : in.reshaped({n[0], rows, columns, n[2] * n[3]});
   const View to =
       last ? out.reshaped({n[0] * n[1] * n[2], columns, rows, 1}) : out.reshaped({n[0], columns, rows, n[2] * n[3]});
-  copy(context, from.permuted({0, 2, 1, 3}), to);
+  copy_if_any(context, from.permuted({0, 2, 1, 3}), to);
 }
 void channel_shuffle(Context context, Input x, int groups, Text data_format, Output y) {
   require_image(context, x.shape_only(), groups);
@@ -485,7 +485,7 @@ void shift_frames(const Context& context, Input x, int frames, float ratio, Text
     const View a = from.sliced(channel, part.begin, part.end - part.begin);
     const View b = to.sliced(channel, part.begin, part.end - part.begin);
     const int64_t kept = frames - (part.shift != 0), start = part.shift > 0 ? 1 : 0, source = part.shift < 0 ? 1 : 0;
-    copy(context, a.sliced(1, source, kept), b.sliced(1, start, kept));
+    copy_if_any(context, a.sliced(1, source, kept), b.sliced(1, start, kept));
     if (part.shift != 0 && b.elements() > 0) fill_zero(context, b.sliced(1, part.shift > 0 ? 0 : kept, 1));
   }
 }
@@ -553,8 +553,8 @@ void images_to_columns(const Context& context, const View& images, const ImageWi
   const auto dims = at.padded(images);
   const Scratch padded(context, images.dtype, dims.data(), 4);
   fill_zero(context, padded);
-  copy(context, images, at.inside(padded, images));
-  copy(context, at.of(padded), at.columns(columns, images));
+  copy_if_any(context, images, at.inside(padded, images));
+  copy_if_any(context, at.of(padded), at.columns(columns, images));
 }
 
 void columns_to_images(const Context& context, const View& columns, const ImageWindows& at, const View& images) {
@@ -567,7 +567,7 @@ void columns_to_images(const Context& context, const View& columns, const ImageW
     const View from = at.columns(columns, images), to = at.of(padded);
     for (int64_t i = 0; i < at.window[0]; ++i) {
       for (int64_t j = 0; j < at.window[1]; ++j) {
-        add_to(context, from.sliced(2, i, 1).sliced(3, j, 1), to.sliced(2, i, 1).sliced(3, j, 1));
+        add_into(context, from.sliced(2, i, 1).sliced(3, j, 1), to.sliced(2, i, 1).sliced(3, j, 1));
       }
     }
   }
@@ -638,7 +638,7 @@ struct Frames {
   }
 
   void take(const Context& context, int hop) const {
-    if (frames.elements() > 0) copy(context, windows(signal, 1, frames.shape[1], frames.shape[2], hop), frames);
+    if (frames.elements() > 0) copy_if_any(context, windows(signal, 1, frames.shape[1], frames.shape[2], hop), frames);
   }
 
   // The signal is the sum of its frames.
@@ -669,7 +669,7 @@ void overlap_add_grad(Context context, Input, Input dy, int hop, int axis, Outpu
 // -- maxout
 
 // (outer, channels of y, groups, inner)
-View grouped(const View& x, int axis, int groups) {
+View channel_groups(const View& x, int axis, int groups) {
   int64_t outer = 1, inner = 1;
   for (int i = 0; i < x.rank; ++i) {
     if (i < axis) outer *= x.shape[i];
@@ -681,7 +681,7 @@ void maxout(Context context, Input x, int groups, int axis, Output y) {
   const View in = x.view(), out = context.allocate(y, in.dtype);
   if (out.elements() == 0) return;
   const int along = from_front(axis, in.rank);
-  const View from = grouped(in, along, groups), to = grouped(out, along, 1);
+  const View from = channel_groups(in, along, groups), to = channel_groups(out, along, 1);
   const auto attributes = reduce_attributes(UHAL_REDUCE_MAXIMUM);
   context.run(UHAL_OP_REDUCE, {&from}, {&to}, &attributes);
 }
@@ -691,7 +691,8 @@ void maxout_grad(Context context, Input x, Input, Input dy, int groups, int axis
   fill_zero(context, out);
   if (gradient.elements() == 0) return;
   const int along = from_front(axis, in.rank);
-  const View from = grouped(in, along, groups), to = grouped(out, along, groups), dz = grouped(gradient, along, 1);
+  const View from = channel_groups(in, along, groups), to = channel_groups(out, along, groups),
+             dz = channel_groups(gradient, along, 1);
   const Scratch chosen(context, UHAL_INT64, dz);
   const auto largest = axis_attributes(2, true);
   context.run(UHAL_OP_ARG_REDUCE, {&from}, {&chosen}, &largest);
@@ -744,13 +745,13 @@ void crop(Context context, Input x, Integers shape, Integers offsets, Output y) 
     if (dims[i] < 0) invalid(context, "a length of " + std::to_string(dims[i]) + "; expected at least 0, or -1");
   }
   const View part = cropped(context, in, offsets, View(nullptr, in.dtype, dims, in.rank));
-  copy(context, part, context.allocate(y, in.dtype, dims, in.rank));
+  copy_if_any(context, part, context.allocate(y, in.dtype, dims, in.rank));
 }
 void crop_grad(Context context, Input x, Input dy, Integers offsets, Output dx) {
   const View gradient = dy.view(), like = x.shape_only();  // Paddle gives dx the shape of dy
   const View out = context.allocate(dx, gradient.dtype, like.shape, like.rank);
   fill_zero(context, out);
-  copy(context, gradient, cropped(context, out, offsets, gradient));
+  copy_if_any(context, gradient, cropped(context, out, offsets, gradient));
 }
 
 }  // namespace
@@ -767,8 +768,8 @@ KernelTable rearrange_kernels() {
       UNIHAL_KERNEL("meshgrid_grad", kUsual, meshgrid_grad),
       UNIHAL_KERNEL("reduce_as", kNumbers | kComplex, reduce_as),
       UNIHAL_KERNEL("reduce_as_grad", kNumbers | kComplex, reduce_as_grad),
-      UNIHAL_KERNEL("repeat_interleave", kFloats | kInt32And64, repeat_interleave),
-      UNIHAL_KERNEL("repeat_interleave_grad", kFloats | kInt32And64, repeat_interleave_grad),
+      UNIHAL_KERNEL("repeat_interleave", kFloats | kInt32And64, repeat_interleave_by_number),
+      UNIHAL_KERNEL("repeat_interleave_grad", kFloats | kInt32And64, repeat_interleave_by_number_grad),
       UNIHAL_KERNEL("repeat_interleave", kFloats | kInt32And64, repeat_interleave_unsized),
       UNIHAL_KERNEL("repeat_interleave_grad", kFloats | kInt32And64, repeat_interleave_grad_unsized),
       UNIHAL_KERNEL("repeat_interleave_with_tensor_index", kFloats | kInt32And64, repeat_interleave_by_tensor_unsized),

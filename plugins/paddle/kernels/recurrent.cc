@@ -23,7 +23,7 @@ constexpr Mode kModes[] = {{"LSTM", UHAL_RNN_LSTM, 4, 5},
                            {"RNN_TANH", UHAL_RNN_TANH, 1, 0},
                            {"RNN_RELU", UHAL_RNN_RELU, 1, 0}};
 
-const Mode& mode_of(const Context& context, Text name) {
+const Mode& cell_mode_of(const Context& context, Text name) {
   for (const Mode& mode : kModes) {
     if (std::strcmp(name.value, mode.name) == 0) return mode;
   }
@@ -31,7 +31,7 @@ const Mode& mode_of(const Context& context, Text name) {
 }
 
 // d = a @ b, with c added where there is one; it may be d.
-void multiply(const Context& context, const View& a, const View& b, const View* c, const View& d) {
+void multiply_and_add(const Context& context, const View& a, const View& b, const View* c, const View& d) {
   if (d.elements() == 0) return;
   if (a.elements() == 0) {
     if (c == nullptr) return fill_zero(context, d);
@@ -130,7 +130,7 @@ struct Stack {
 
 // The tensors of a list by layer, direction and part: matrices of all layers come first, then biases.
 enum Part { kInputMatrix, kStateMatrix, kInputBias, kStateBias };
-size_t position(const Stack& stack, int64_t layer, int64_t direction, Part part) {
+size_t position_of(const Stack& stack, int64_t layer, int64_t direction, Part part) {
   const int64_t all = 2 * stack.directions * stack.layers;
   return static_cast<size_t>((part >= kInputBias ? all : 0) + 2 * (layer * stack.directions + direction) + part % 2);
 }
@@ -139,14 +139,14 @@ size_t position(const Stack& stack, int64_t layer, int64_t direction, Part part)
 class SideBySide : public View {
  public:
   SideBySide(const Stack& stack, const InputList& list, int64_t layer, Part part) {
-    const View first = list[position(stack, layer, 0, part)].view();
+    const View first = list[position_of(stack, layer, 0, part)].view();
     static_cast<View&>(*this) = first.unsqueezed(0);
     if (stack.directions == 1) return;
     int64_t dims[UHAL_MAX_RANK] = {stack.directions};
     std::copy_n(first.shape, first.rank, dims + 1);
     copy_.emplace(stack.context, first.dtype, dims, first.rank + 1);
     for (int64_t d = 0; d < stack.directions; ++d) {
-      const View given = list[position(stack, layer, d, part)].view().unsqueezed(0);
+      const View given = list[position_of(stack, layer, d, part)].view().unsqueezed(0);
       copy_or_cast(stack.context, given, copy_->sliced(0, d, 1));
     }
     static_cast<View&>(*this) = *copy_;
@@ -173,7 +173,7 @@ void keep_steps(const Stack& stack, const View& lengths, const View& y, const Vi
 Stack stack_of(const Context& context, const View& x, const InputList& states, const InputList& weights,
                OptionalInput lengths, double dropout, bool bidirectional, int hidden, int layers, Text mode,
                bool is_test) {
-  const Mode& known = mode_of(context, mode);
+  const Mode& known = cell_mode_of(context, mode);
   if (x.rank != 3) invalid(context, "the input has " + std::to_string(x.rank) + " axes, expected (time, batch, size)");
   Stack stack = {context,
                  known,
@@ -199,12 +199,12 @@ Stack stack_of(const Context& context, const View& x, const InputList& states, c
   for (int64_t layer = 0; layer < layers; ++layer) {
     const int64_t width = layer == 0 ? stack.inputs : stack.directions * hidden;
     for (int64_t d = 0; d < stack.directions; ++d) {
-      const View matrix = weights[position(stack, layer, d, kInputMatrix)].view();
+      const View matrix = weights[position_of(stack, layer, d, kInputMatrix)].view();
       if (matrix.rank != 2 || matrix.shape[0] != stack.gates() || matrix.shape[1] != width) {
         invalid(context, "an input matrix of layer " + std::to_string(layer) + " does not have the shape (" +
                              std::to_string(stack.gates()) + ", " + std::to_string(width) + ")");
       }
-      if (weights[position(stack, layer, d, kInputBias)].elements() != stack.gates()) {
+      if (weights[position_of(stack, layer, d, kInputBias)].elements() != stack.gates()) {
         invalid(context, "a bias does not have " + std::to_string(stack.gates()) + " elements");
       }
     }
@@ -250,9 +250,9 @@ void rnn(Context context, Input input, InputList states, InputList weights, Opti
     const View in = stack.input(x, kept, out, layer);
     const View in_rows = in.reshaped({stack.steps * stack.batch, in.shape[2]});
     for (int64_t d = 0; d < stack.directions; ++d) {
-      const View matrix = weights[position(stack, layer, d, kInputMatrix)].view();
-      const View bias = weights[position(stack, layer, d, kInputBias)].view().unsqueezed(0);
-      multiply(context, in_rows, matrix.transposed(), &bias, Stack::rows(gates, d));
+      const View matrix = weights[position_of(stack, layer, d, kInputMatrix)].view();
+      const View bias = weights[position_of(stack, layer, d, kInputBias)].view().unsqueezed(0);
+      multiply_and_add(context, in_rows, matrix.transposed(), &bias, Stack::rows(gates, d));
     }
     const SideBySide r(stack, weights, layer, kStateMatrix), bias(stack, weights, layer, kStateBias);
     const View y = stack.result(kept, out, layer), by_direction = stack.by_direction(y);
@@ -282,22 +282,6 @@ void rnn(Context context, Input input, InputList states, InputList weights, Opti
   if (lengths) keep_steps(stack, *lengths, stack.result(kept, out, layers - 1), out);
 }
 
-// A gradient's memory: Paddle's, or of our own where an op has to write what Paddle does not want.
-class Gradient : public View {
- public:
-  Gradient(const Context& context, Output out, const View& like) {
-    if (out) {
-      static_cast<View&>(*this) = context.allocate(out, like.dtype);
-    } else {
-      unwanted_.emplace(context, like.dtype, like);
-      static_cast<View&>(*this) = *unwanted_;
-    }
-  }
-
- private:
-  std::optional<Scratch> unwanted_;
-};
-
 void sum_rows(const Context& context, const View& rows, const View& bias) {
   const auto attributes = reduce_attributes(UHAL_REDUCE_SUM);
   const View row = bias.reshaped({1, bias.elements()});
@@ -310,11 +294,11 @@ void weight_gradients(const Stack& stack, const OutputList& wanted, int64_t laye
                       const View& h0, const View& dx, const View& dproduct) {
   const View in_rows = in.reshaped({stack.steps * stack.batch, in.shape[2]});
   for (int64_t d = 0; d < stack.directions; ++d) {
-    const auto target = [&](Part part) { return wanted[position(stack, layer, d, part)]; };
+    const auto target = [&](Part part) { return wanted[position_of(stack, layer, d, part)]; };
     const View dx_rows = Stack::rows(dx, d), dp_rows = Stack::rows(dproduct, d);
     if (target(kInputMatrix)) {
       const View out = stack.context.allocate(target(kInputMatrix), stack.dtype);
-      multiply(stack.context, dx_rows.transposed(), in_rows, nullptr, out);
+      multiply_and_add(stack.context, dx_rows.transposed(), in_rows, nullptr, out);
     }
     if (target(kInputBias)) {
       sum_rows(stack.context, dx_rows, stack.context.allocate(target(kInputBias), stack.dtype));
@@ -333,12 +317,12 @@ void weight_gradients(const Stack& stack, const OutputList& wanted, int64_t laye
     const View own = dproduct.sliced(0, d, 1), states = y.sliced(0, d, 1);
     const View first = Stack::some_steps(own, backwards ? stack.steps - 1 : 0, 1);
     const View begin = h0.sliced(0, d, 1);
-    multiply(stack.context, Stack::rows(first, 0).transposed(), begin.reshaped({stack.batch, stack.hidden}), nullptr,
-             out);
+    multiply_and_add(stack.context, Stack::rows(first, 0).transposed(), begin.reshaped({stack.batch, stack.hidden}),
+                     nullptr, out);
     if (stack.steps == 1) continue;
     const View later = Stack::some_steps(own, backwards ? 0 : 1, stack.steps - 1);
     const View before = Stack::some_steps(states, backwards ? 1 : 0, stack.steps - 1);
-    multiply(stack.context, Stack::rows(later, 0).transposed(), Stack::rows(before, 0), &out, out);
+    multiply_and_add(stack.context, Stack::rows(later, 0).transposed(), Stack::rows(before, 0), &out, out);
   }
 }
 
@@ -359,8 +343,8 @@ void rnn_grad(Context context, Input input, InputList states, InputList weights,
   }
   const View h0 = states[0].view(), c0 = is_lstm ? states[1].view() : View();
   const View dh_last = state_gradients[0].view(), dc_last = is_lstm ? state_gradients[1].view() : View();
-  const Gradient dh0(context, dstates.size() > 0 ? dstates[0] : Output{}, h0);
-  std::optional<Gradient> dc0;
+  const OutputOrScratch dh0(context, dstates.size() > 0 ? dstates[0] : Output{}, h0);
+  std::optional<OutputOrScratch> dc0;
   if (is_lstm) dc0.emplace(context, dstates.size() > 1 ? dstates[1] : Output{}, c0);
   std::optional<View> lengths;
   if (sequence_length) lengths = sequence_length.view();
@@ -395,8 +379,8 @@ void rnn_grad(Context context, Input input, InputList states, InputList weights,
     const View din = layer == 0 ? context.allocate(dx, x.dtype) : static_cast<const View&>(passed);
     const View din_rows = din.reshaped({stack.steps * stack.batch, in.shape[2]});
     for (int64_t d = 0; d < stack.directions; ++d) {
-      const View matrix = weights[position(stack, layer, d, kInputMatrix)].view();
-      multiply(context, Stack::rows(dgates, d), matrix, d > 0 ? &din_rows : nullptr, din_rows);
+      const View matrix = weights[position_of(stack, layer, d, kInputMatrix)].view();
+      multiply_and_add(context, Stack::rows(dgates, d), matrix, d > 0 ? &din_rows : nullptr, din_rows);
     }
     if (layer > 0 && stack.drops_result(layer - 1)) {
       const View mask = stack.mask(masks, layer - 1);

@@ -13,7 +13,7 @@ namespace unihal::paddle {
 namespace {
 
 // All elements of a tensor of a few numbers.
-std::vector<double> read_numbers(const Context& context, const Tensor& x) {
+std::vector<double> read_few_numbers(const Context& context, const Tensor& x) {
   std::vector<double> numbers;
   if (is_on_host(x)) {
     if (x.elements() != 1) unsupported(context, "a list of numbers in host memory");
@@ -57,7 +57,7 @@ struct Geometry {
     } else {
       take_scale(context, request);
       if (request.out_size) {
-        const std::vector<double> given = read_numbers(context, request.out_size);
+        const std::vector<double> given = read_few_numbers(context, request.out_size);
         require_count(context, given.size(), "sizes");
         for (int i = 0; i < axes; ++i) out[i] = static_cast<int64_t>(given[i]);
       }
@@ -88,7 +88,7 @@ struct Geometry {
   void take_scale(const Context& context, const Request& request) {
     std::vector<double> given;
     if (request.scale_tensor) {
-      given = read_numbers(context, request.scale_tensor);
+      given = read_few_numbers(context, request.scale_tensor);
       for (double& number : given) number = static_cast<double>(static_cast<float>(number));
       if (given.size() < static_cast<size_t>(axes) && !given.empty()) given.assign(axes, given[0]);
     } else {
@@ -170,7 +170,7 @@ void scatter_nearest(const Context& context, const View& dy, const Geometry& geo
 // that the sizes give the step; this is lost beside half a pixel.
 constexpr double kAlmostNoStep = 1e-30;
 
-uhal_resize_attributes attributes_of(uhal_resize_mode mode, const Geometry& geometry, const Request& request) {
+uhal_resize_attributes resize_attributes_of(uhal_resize_mode mode, const Geometry& geometry, const Request& request) {
   uhal_resize_attributes attributes = {};
   attributes.struct_size = sizeof attributes;
   attributes.mode = mode;
@@ -219,7 +219,7 @@ void interpolate(Context context, Input x, OptionalInput out_size, OptionalInput
   if (mode == UHAL_RESIZE_NEAREST && (align_corners || !is_floating(in.dtype))) {
     return gather_nearest(context, in, geometry, align_corners, out);
   }
-  const auto attributes = attributes_of(mode, geometry, request);
+  const auto attributes = resize_attributes_of(mode, geometry, request);
   context.run(UHAL_OP_RESIZE, {&in}, {&out}, &attributes);
 }
 
@@ -241,7 +241,7 @@ void interpolate_grad(Context context, Input x, OptionalInput out_size, Optional
   if (mode == UHAL_RESIZE_NEAREST && align_corners) {
     return scatter_nearest(context, gradient, geometry, align_corners, out);
   }
-  const auto attributes = attributes_of(mode, geometry, request);
+  const auto attributes = resize_attributes_of(mode, geometry, request);
   context.run(UHAL_OP_RESIZE_BACKWARD, {&gradient}, {&out}, &attributes);
 }
 

@@ -7,10 +7,10 @@ namespace unihal::paddle {
 namespace {
 
 // A tensor as rows of what is normalized together.
-struct Rows {
+struct NormalizedRows {
   int64_t count = 1, length = 1;
 
-  Rows(const Context& context, const View& x, Span<int64_t> shape) {
+  NormalizedRows(const Context& context, const View& x, Span<int64_t> shape) {
     const int kept = x.rank - shape.size();
     if (kept < 0) invalid(context, "normalized_shape has more axes than x");
     for (int i = 0; i < x.rank; ++i) {
@@ -38,7 +38,7 @@ void inverse_root(const Context& context, const View& x, double epsilon, const V
 void rms_norm(Context context, Input x, OptionalInput scale, Span<int64_t> shape, double epsilon, Output y,
               Output inverse) {
   const View in = x.view();
-  const Rows rows(context, in, shape);
+  const NormalizedRows rows(context, in, shape);
   const uhal_dtype dtype = accumulator(in.dtype);
   const View allocated = context.allocate(y, in.dtype);
   const View factor = context.allocate(inverse, dtype, in.shape, in.rank - shape.size());
@@ -58,7 +58,7 @@ void rms_norm(Context context, Input x, OptionalInput scale, Span<int64_t> shape
 void rms_norm_grad(Context context, Input x, OptionalInput scale, Input inverse, Input dy, Span<int64_t> shape, double,
                    Output dx, Output dscale) {
   const View in = x.view();
-  const Rows rows(context, in, shape);
+  const NormalizedRows rows(context, in, shape);
   const uhal_dtype dtype = accumulator(in.dtype);
   const View to_x = dx ? context.allocate(dx, in.dtype) : View();
   const View to_scale = dscale && scale ? context.allocate(dscale, scale.uhal()) : View();

@@ -6,7 +6,8 @@
 namespace unihal::paddle {
 namespace {
 
-int32_t chosen(const Context& context, const char* what, Text given, std::initializer_list<const char*> known) {
+int32_t number_of_choice(const Context& context, const char* what, Text given,
+                         std::initializer_list<const char*> known) {
   int32_t number = 0;
   for (const char* name : known) {
     if (std::strcmp(given.value, name) == 0) return number;
@@ -16,11 +17,12 @@ int32_t chosen(const Context& context, const char* what, Text given, std::initia
 }
 
 // Paddle lets gradients through at the ends of an axis.
-uhal_grid_sample_attributes attributes_of(const Context& context, Text mode, Text padding, bool align_corners) {
+uhal_grid_sample_attributes grid_sample_attributes_of(const Context& context, Text mode, Text padding,
+                                                      bool align_corners) {
   uhal_grid_sample_attributes attributes = {};
   attributes.struct_size = sizeof attributes;
-  attributes.mode = chosen(context, "mode", mode, {"nearest", "bilinear"});
-  attributes.padding = chosen(context, "padding mode", padding, {"zeros", "border", "reflection"});
+  attributes.mode = number_of_choice(context, "mode", mode, {"nearest", "bilinear"});
+  attributes.padding = number_of_choice(context, "padding mode", padding, {"zeros", "border", "reflection"});
   attributes.align_corners = align_corners;
   attributes.edge_gradient = 1;
   return attributes;
@@ -30,7 +32,7 @@ void grid_sample(Context context, Input x, Input grid, Text mode, Text padding, 
   const View in = x.view(), places = grid.view();
   require_same_dtype(context, in, places);
   const View out = context.allocate(y, in.dtype);
-  const auto attributes = attributes_of(context, mode, padding, align_corners);
+  const auto attributes = grid_sample_attributes_of(context, mode, padding, align_corners);
   context.run(UHAL_OP_GRID_SAMPLE, {&in, &places}, {&out}, &attributes);
 }
 
@@ -38,7 +40,7 @@ void grid_sample_grad(Context context, Input x, Input grid, Input dy, Text mode,
                       Output dx, Output dgrid) {
   const View in = x.view(), places = grid.view(), gradient = dy.view();
   require_same_dtype(context, in, places);
-  const auto attributes = attributes_of(context, mode, padding, align_corners);
+  const auto attributes = grid_sample_attributes_of(context, mode, padding, align_corners);
   if (dx) {
     const View out = context.allocate(dx, in.dtype);
     context.run(UHAL_OP_GRID_SAMPLE_BACKWARD_DATA, {&gradient, &places}, {&out}, &attributes);

@@ -8,21 +8,21 @@
 namespace unihal::paddle {
 namespace {
 
-void copy(const Context& context, const View& x, const View& y) { context.run(UHAL_OP_COPY, {&x}, {&y}); }
+void copy_view(const Context& context, const View& x, const View& y) { context.run(UHAL_OP_COPY, {&x}, {&y}); }
 
 void transpose(Context context, Input x, Span<int> order, Output y) {
   const View in = x.view();
   int from[UHAL_MAX_RANK];
   for (int i = 0; i < in.rank; ++i) from[i] = from_front(order[i], in.rank);
   const View out = context.allocate(y, in.dtype);
-  copy(context, in.permuted(from, in.rank), out);
+  copy_view(context, in.permuted(from, in.rank), out);
 }
 
 void transpose_grad(Context context, Input dy, Span<int> order, Output dx) {
   const View gradient = dy.view();
   int inverse[UHAL_MAX_RANK];
   for (int i = 0; i < gradient.rank; ++i) inverse[from_front(order[i], gradient.rank)] = i;
-  copy(context, gradient.permuted(inverse, gradient.rank), context.allocate(dx, gradient.dtype));
+  copy_view(context, gradient.permuted(inverse, gradient.rank), context.allocate(dx, gradient.dtype));
 }
 
 void concat(Context context, InputList list, Scalar axis, Output y) {
@@ -32,7 +32,7 @@ void concat(Context context, InputList list, Scalar axis, Output y) {
   for (size_t i = 0; i < list.size(); ++i) {
     const View part = list[i].view();
     if (part.rank != out.rank || part.elements() == 0) continue;  // an empty tensor of any rank joins nothing
-    copy(context, part, out.sliced(along, start, part.shape[along]));
+    copy_view(context, part, out.sliced(along, start, part.shape[along]));
     start += part.shape[along];
   }
 }
@@ -45,7 +45,7 @@ void split_into(const Context& context, const View& whole, int along, const Outp
     if (parts[i]) {
       View part = context.allocate(parts[i], whole.dtype);
       if (!with_axis) part = part.unsqueezed(along);
-      copy(context, whole.sliced(along, start, length), part);
+      copy_view(context, whole.sliced(along, start, length), part);
     }
     start += length;
   }
@@ -58,7 +58,7 @@ void concat_grad(Context context, InputList list, Input dy, Scalar axis, OutputL
   int64_t start = 0;
   for (size_t i = 0; i < list.size(); ++i) {
     const int64_t length = list[i].rank() == gradient.rank ? list[i].dim(along) : 0;
-    if (dx[i]) copy(context, gradient.sliced(along, start, length), context.allocate(dx[i], gradient.dtype));
+    if (dx[i]) copy_view(context, gradient.sliced(along, start, length), context.allocate(dx[i], gradient.dtype));
     start += length;
   }
 }
@@ -86,14 +86,14 @@ void stack(Context context, InputList list, int axis, Output y) {
   const View out = context.allocate(y, list[0].uhal());
   const int along = from_front(axis, out.rank);
   for (size_t i = 0; i < list.size(); ++i) {
-    copy(context, list[i].view().unsqueezed(along), out.sliced(along, static_cast<int64_t>(i), 1));
+    copy_view(context, list[i].view().unsqueezed(along), out.sliced(along, static_cast<int64_t>(i), 1));
   }
 }
 
 // Eager mode makes views of these itself; graphs call a kernel.
 void copy_elements(const Context& context, Input x, Output y) {
   const View in = x.view();
-  copy(context, flat(in), flat(context.allocate(y, in.dtype)));
+  copy_view(context, flat(in), flat(context.allocate(y, in.dtype)));
 }
 void reshape(Context context, Input x, Integers, Output y) { copy_elements(context, x, y); }
 void flatten(Context context, Input x, int, int, Output y) { copy_elements(context, x, y); }
@@ -120,7 +120,7 @@ View allocate_slice(const Context& context, Output y, const View& part, const Ax
 void slice(Context context, Input x, Span<int64_t> axes, Integers starts, Integers ends, Span<int64_t>,
            Span<int64_t> dropped, Output y) {
   const View part = sliced(context, x.view(), axes, starts, ends, nullptr);
-  copy(context, part, allocate_slice(context, y, part, dropped));
+  copy_view(context, part, allocate_slice(context, y, part, dropped));
 }
 
 void slice_grad(Context context, Input, Input dy, Span<int64_t> axes, Integers starts, Integers ends, Span<int64_t>,
@@ -129,12 +129,12 @@ void slice_grad(Context context, Input, Input dy, Span<int64_t> axes, Integers s
   const View out = context.allocate(dx, gradient.dtype);
   fill_zero(context, out);
   const View part = sliced(context, out, axes, starts, ends, nullptr);
-  copy(context, in_shape_of(gradient, part), part);
+  copy_view(context, in_shape_of(gradient, part), part);
 }
 
 void strided_slice(Context context, Input x, Span<int> axes, Integers starts, Integers ends, Integers steps, Output y) {
   const View part = sliced(context, x.view(), axes, starts, ends, &steps);
-  copy(context, part, context.allocate(y, part.dtype, part.shape, part.rank));
+  copy_view(context, part, context.allocate(y, part.dtype, part.shape, part.rank));
 }
 
 void strided_slice_grad(Context context, Input, Input dy, Span<int> axes, Integers starts, Integers ends,
@@ -143,7 +143,7 @@ void strided_slice_grad(Context context, Input, Input dy, Span<int> axes, Intege
   const View out = context.allocate(dx, gradient.dtype);
   fill_zero(context, out);
   const View part = sliced(context, out, axes, starts, ends, &steps);
-  copy(context, in_shape_of(gradient, part), part);
+  copy_view(context, in_shape_of(gradient, part), part);
 }
 
 // Whether x has another length than y and than 1 along an axis; before y's memory is asked for, which may be huge.
@@ -160,7 +160,7 @@ void check_expands(const Context& context, const Tensor& x, const Tensor& y) {
 void strided_slice_raw(Context context, Input x, Span<int> axes, Integers starts, Integers ends, Integers steps,
                        Span<int>, Span<int> dropped, Output y) {
   const View part = sliced(context, x.view(), axes, starts, ends, &steps);
-  copy(context, part, allocate_slice(context, y, part, dropped));
+  copy_view(context, part, allocate_slice(context, y, part, dropped));
 }
 void strided_slice_raw_grad(Context context, Input x, Input dy, Span<int> axes, Integers starts, Integers ends,
                             Integers steps, Span<int>, Span<int>, Output dx) {
@@ -171,7 +171,7 @@ void reshape_with_xshape(Context context, Input x, Integers, Output y, Output) {
 void expand(Context context, Input x, Integers, Output y) {
   check_expands(context, x, y);
   const View in = x.view();
-  copy(context, in, context.allocate(y, in.dtype));
+  copy_view(context, in, context.allocate(y, in.dtype));
 }
 
 // Where the shape of `like` was not known when a graph was built, the output has none yet.
@@ -179,12 +179,12 @@ template <class Number>
 void expand_as(Context context, Input x, OptionalInput like, Span<Number>, Output y) {
   check_expands(context, x, like ? Tensor{like.handle} : Tensor{y.handle});
   const View in = x.view();
-  if (!like) return copy(context, in, context.allocate(y, in.dtype));
+  if (!like) return copy_view(context, in, context.allocate(y, in.dtype));
   int64_t dims[UHAL_MAX_RANK];
   const int rank = like.rank();
   if (rank > UHAL_MAX_RANK) unsupported(context, "rank " + std::to_string(rank));
   for (int i = 0; i < rank; ++i) dims[i] = like.dim(i);
-  copy(context, in, context.allocate(y, in.dtype, dims, rank));
+  copy_view(context, in, context.allocate(y, in.dtype, dims, rank));
 }
 
 void expand_grad(Context context, Input, Input dy, Integers, Output dx) {
@@ -224,7 +224,7 @@ void tile(Context context, Input x, Integers repeats, Output y) {
   if (out.elements() == 0) return;
   View from, to;
   tile_views(in, out, &from, &to);
-  copy(context, from, to);
+  copy_view(context, from, to);
 }
 
 void tile_grad(Context context, Input, Input dy, Integers, Output dx) {
@@ -242,7 +242,7 @@ void flip(Context context, Input x, Span<int> axes, Output y) {
     const int i = from_front(axis, in.rank);
     if (in.shape[i] > 0 && !std::exchange(flipped[i], true)) in = in.sliced(i, in.shape[i] - 1, in.shape[i], -1);
   }
-  copy(context, in, context.allocate(y, in.dtype));
+  copy_view(context, in, context.allocate(y, in.dtype));
 }
 
 // The part of y that holds x when `paddings` has two numbers per axis.
@@ -256,20 +256,20 @@ View inside(View y, Span<int> paddings) {
 void pad(Context context, Input x, Span<int> paddings, Scalar value, Output y) {
   const View in = x.view(), out = context.allocate(y, in.dtype);
   fill(context, out, value);
-  copy(context, in, inside(out, paddings));
+  copy_view(context, in, inside(out, paddings));
 }
 
 void pad_grad(Context context, Input dy, Span<int> paddings, Scalar, Output dx) {
   const View gradient = dy.view();
-  copy(context, inside(gradient, paddings), context.allocate(dx, gradient.dtype));
+  copy_view(context, inside(gradient, paddings), context.allocate(dx, gradient.dtype));
 }
 
 // Two copies per axis: the end to the front, and the rest behind it.
 void roll_axis(const Context& context, const View& x, const View& y, int axis, int64_t shift) {
   const int64_t size = x.shape[axis];
   const int64_t moved = size == 0 ? 0 : ((shift % size) + size) % size;
-  copy(context, x.sliced(axis, size - moved, moved), y.sliced(axis, 0, moved));
-  copy(context, x.sliced(axis, 0, size - moved), y.sliced(axis, moved, size - moved));
+  copy_view(context, x.sliced(axis, size - moved, moved), y.sliced(axis, 0, moved));
+  copy_view(context, x.sliced(axis, 0, size - moved), y.sliced(axis, moved, size - moved));
 }
 
 void roll_by(const Context& context, Input x, const Integers& shifts, const Span<int64_t>& axes, int sign, Output y) {

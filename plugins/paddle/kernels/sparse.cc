@@ -32,7 +32,7 @@ const Entry& dense_kernel(const Context& context, const char* signature) {
 
 // y's values = the dense function of x's.
 template <class X, class Y>
-void unary(Context context, X x, Y y) {
+void map_values(Context context, X x, Y y) {
   const Entry& dense = dense_kernel(context, "tensor;;tensor");
   values_like(context, x, y, x.values().uhal());
   reinterpret_cast<void (*)(const void*, void*, void*)>(dense.variadic)(context.handle(), x.values().handle,
@@ -57,31 +57,31 @@ void map_with(const Context& context, const X& x, const Y& y, std::initializer_l
   share_places(x, y);
 }
 template <int function, class X, class Y>
-void gradient_with(const Context& context, const X& x, const X& dy, const Y& dx,
-                   std::initializer_list<double> parameters) {
+void values_gradient_with(const Context& context, const X& x, const X& dy, const Y& dx,
+                          std::initializer_list<double> parameters) {
   const View in = x.values().view(), gradient = dy.values().view(), out = values_like(context, x, dx, in.dtype);
   if (out.elements() > 0) context.map(function, {&in, &gradient}, {&out}, parameters);
   share_places(x, dx);
 }
 
 template <class X, class Y>
-void leaky_relu(Context context, X x, float slope, Y y) {
+void sparse_leaky_relu(Context context, X x, float slope, Y y) {
   map_with<uhal_map_leaky_relu>(context, x, y, {slope});
 }
 template <class X, class Y>
-void leaky_relu_grad(Context context, X x, X dy, float slope, Y dx) {
-  gradient_with<uhal_map_leaky_relu_backward>(context, x, dy, dx, {slope, 1});
+void sparse_leaky_relu_grad(Context context, X x, X dy, float slope, Y dx) {
+  values_gradient_with<uhal_map_leaky_relu_backward>(context, x, dy, dx, {slope, 1});
 }
 template <class X, class Y>
-void power(Context context, X x, float exponent, Y y) {
+void sparse_power(Context context, X x, float exponent, Y y) {
   map_with<uhal_map_power_scalar>(context, x, y, {exponent});
 }
 template <class X, class Y>
-void power_grad(Context context, X x, X dy, float exponent, Y dx) {
-  gradient_with<uhal_map_power_scalar_backward>(context, x, dy, dx, {exponent});
+void sparse_power_grad(Context context, X x, X dy, float exponent, Y dx) {
+  values_gradient_with<uhal_map_power_scalar_backward>(context, x, dy, dx, {exponent});
 }
 template <class X, class Y>
-void scale(Context context, X x, float factor, float bias, bool bias_last, Y y) {
+void sparse_scale(Context context, X x, float factor, float bias, bool bias_last, Y y) {
   if (bias_last) return map_with<uhal_map_scale>(context, x, y, {factor, bias});
   map_with<uhal_map_add_then_scale>(context, x, y, {factor, bias});
 }
@@ -139,7 +139,7 @@ void values_coo_grad(Context context, CooInput x, Input dy, CooOutput dx) {
 
 void coo_to_dense(Context context, CooInput x, Output y) {
   const View in = x.values().view();
-  scatter(context, rows_of(x.indices().view()), in, allocate(context, y, in.dtype, x.dims()));
+  scatter_elements(context, rows_of(x.indices().view()), in, allocate(context, y, in.dtype, x.dims()));
 }
 void coo_to_dense_grad(Context context, CooInput x, Input dy, CooOutput dx) {
   const View gradient = dy.view();
@@ -156,7 +156,7 @@ void sparse_coo_tensor_grad(Context context, Input indices, CooInput dy, Output 
   if (places.data == others.data && places.shape[1] == others.shape[1]) return copy(context, gradient, out);
   const Dims all = dy.dims();
   const Scratch dense(context, gradient.dtype, all.data(), static_cast<int>(all.size()));
-  scatter(context, rows_of(others), gradient, dense);
+  scatter_elements(context, rows_of(others), gradient, dense);
   take_at(context, dense, rows_of(places), out);
 }
 
@@ -265,7 +265,7 @@ void csr_to_dense(Context context, CsrInput x, Output y) {
   const int64_t dims[] = {cols.elements(), 2};
   const Scratch places(context, cols.dtype, dims, 2);
   write_places(context, x, places);
-  scatter(context, places, in, allocate(context, y, in.dtype, x.dims()));
+  scatter_elements(context, places, in, allocate(context, y, in.dtype, x.dims()));
 }
 
 // -- sums
@@ -298,12 +298,12 @@ void add_scaled(const Context& context, const CooTensor& x, const CooTensor& y, 
   coalesce_into(context, rows, values, x.dims(), z);
 }
 template <int sign>
-void add(Context context, CooInput x, CooInput y, CooOutput z) {
+void add_coo(Context context, CooInput x, CooInput y, CooOutput z) {
   add_scaled(context, x, y, sign, z);
 }
 
 template <int sign>
-void add_grad(Context context, CooInput x, CooInput y, CooInput dz, CooOutput dx, CooOutput dy) {
+void add_coo_grad(Context context, CooInput x, CooInput y, CooInput dz, CooOutput dx, CooOutput dy) {
   if (dx) take_gradient(context, x, dz, 1, dx);
   if (dy) take_gradient(context, y, dz, sign, dy);
 }
@@ -322,7 +322,7 @@ void matmul_csr_dense(Context context, CsrInput x, Input y, Output z) {
   const View out = allocate(context, z, in.dtype, {dims[0], b.shape[1]});
   if (in.elements() == 0 || out.elements() == 0) return fill_zero(context, out);
   const Scratch rows(context, cols.dtype, cols);
-  expand(context, x.crows().view(), rows);
+  rows_from_crows(context, x.crows().view(), rows);
   const auto sum = summed();
   context.run(UHAL_OP_SEGMENT_REDUCE, {&b, &rows, &cols, &in}, {&out}, &sum);
 }
@@ -332,7 +332,7 @@ void matmul_csr_dense_grad(Context context, CsrInput x, Input y, Input dz, CsrOu
   require_matrix(context, dims);
   const View in = x.values().view(), cols = x.cols().view(), b = y.view(), gradient = dz.view();
   const Scratch rows(context, cols.dtype, cols);
-  expand(context, x.crows().view(), rows);
+  rows_from_crows(context, x.crows().view(), rows);
   if (dx) {
     const View out = values_like(context, x, dx, in.dtype);
     if (out.elements() > 0) {
@@ -364,7 +364,7 @@ void masked_matmul_csr(Context context, Input x, Input y, CsrInput mask, CsrOutp
     const int64_t shape[] = {out.elements(), a.shape[1]}, turned_shape[] = {b.shape[1], b.shape[0]};
     const Scratch rows(context, cols.dtype, cols), left(context, a.dtype, shape, 2), right(context, a.dtype, shape, 2);
     const Scratch turned(context, b.dtype, turned_shape, 2);
-    expand(context, mask.crows().view(), rows);
+    rows_from_crows(context, mask.crows().view(), rows);
     copy_or_cast(context, b.transposed(0, 1), turned);
     take(context, a, rows, left);
     take(context, turned, cols, right);
@@ -379,7 +379,7 @@ void masked_matmul_csr(Context context, Input x, Input y, CsrInput mask, CsrOutp
 void masked_matmul_csr_grad(Context context, Input x, Input y, CsrInput dz, Output dx, Output dy) {
   const View a = x.view(), b = y.view(), gradient = dz.values().view(), cols = dz.cols().view();
   const Scratch rows(context, cols.dtype, cols);
-  expand(context, dz.crows().view(), rows);
+  rows_from_crows(context, dz.crows().view(), rows);
   const auto sum = summed();
   if (dx) {
     const View out = allocate(context, dx, a.dtype, dims_of(a));
@@ -401,8 +401,8 @@ void masked_matmul_csr_grad(Context context, Input x, Input y, CsrInput dz, Outp
 }
 
 #define UNIHAL_SPARSE_UNARY(name, dtypes)                                       \
-  UNIHAL_KERNEL(name "_coo", dtypes, unary<CooInput, CooOutput>),               \
-      UNIHAL_KERNEL(name "_csr", dtypes, unary<CsrInput, CsrOutput>),           \
+  UNIHAL_KERNEL(name "_coo", dtypes, map_values<CooInput, CooOutput>),          \
+      UNIHAL_KERNEL(name "_csr", dtypes, map_values<CsrInput, CsrOutput>),      \
       UNIHAL_KERNEL(name "_coo_grad", dtypes, unary_grad<CooInput, CooOutput>), \
       UNIHAL_KERNEL(name "_csr_grad", dtypes, unary_grad<CsrInput, CsrOutput>)
 
@@ -426,16 +426,16 @@ KernelTable sparse_tensor_kernels() {
       UNIHAL_SPARSE_UNARY("tan", kWideFloats | kComplex),
       UNIHAL_SPARSE_UNARY("tanh", kWideFloats | kComplex),
 
-      UNIHAL_KERNEL("leaky_relu_coo", kWideFloats, leaky_relu<CooInput, CooOutput>),
-      UNIHAL_KERNEL("leaky_relu_csr", kWideFloats, leaky_relu<CsrInput, CsrOutput>),
-      UNIHAL_KERNEL("leaky_relu_coo_grad", kWideFloats, leaky_relu_grad<CooInput, CooOutput>),
-      UNIHAL_KERNEL("leaky_relu_csr_grad", kWideFloats, leaky_relu_grad<CsrInput, CsrOutput>),
-      UNIHAL_KERNEL("pow_coo", kWideFloats, power<CooInput, CooOutput>),
-      UNIHAL_KERNEL("pow_csr", kWideFloats, power<CsrInput, CsrOutput>),
-      UNIHAL_KERNEL("pow_coo_grad", kWideFloats, power_grad<CooInput, CooOutput>),
-      UNIHAL_KERNEL("pow_csr_grad", kWideFloats, power_grad<CsrInput, CsrOutput>),
-      UNIHAL_KERNEL("scale_coo", kNumbers, scale<CooInput, CooOutput>),
-      UNIHAL_KERNEL("scale_csr", kNumbers, scale<CsrInput, CsrOutput>),
+      UNIHAL_KERNEL("leaky_relu_coo", kWideFloats, sparse_leaky_relu<CooInput, CooOutput>),
+      UNIHAL_KERNEL("leaky_relu_csr", kWideFloats, sparse_leaky_relu<CsrInput, CsrOutput>),
+      UNIHAL_KERNEL("leaky_relu_coo_grad", kWideFloats, sparse_leaky_relu_grad<CooInput, CooOutput>),
+      UNIHAL_KERNEL("leaky_relu_csr_grad", kWideFloats, sparse_leaky_relu_grad<CsrInput, CsrOutput>),
+      UNIHAL_KERNEL("pow_coo", kWideFloats, sparse_power<CooInput, CooOutput>),
+      UNIHAL_KERNEL("pow_csr", kWideFloats, sparse_power<CsrInput, CsrOutput>),
+      UNIHAL_KERNEL("pow_coo_grad", kWideFloats, sparse_power_grad<CooInput, CooOutput>),
+      UNIHAL_KERNEL("pow_csr_grad", kWideFloats, sparse_power_grad<CsrInput, CsrOutput>),
+      UNIHAL_KERNEL("scale_coo", kNumbers, sparse_scale<CooInput, CooOutput>),
+      UNIHAL_KERNEL("scale_csr", kNumbers, sparse_scale<CsrInput, CsrOutput>),
       UNIHAL_KERNEL("divide_scalar_coo", kWideFloats, divide_scalar<CooInput, CooOutput>),
       UNIHAL_KERNEL("divide_scalar_csr", kWideFloats, divide_scalar<CsrInput, CsrOutput>),
       UNIHAL_KERNEL("cast_coo", kReal, cast_coo),
@@ -459,15 +459,17 @@ KernelTable sparse_tensor_kernels() {
       UNIHAL_KERNEL("csr_to_dense", kEvery, csr_to_dense),
 
       UNIHAL_KERNEL("coalesce_coo", kNumbers | kComplex, coalesce),
-      UNIHAL_KERNEL("add_coo_coo", kNumbers | kComplex, add<1>),
-      UNIHAL_KERNEL("add_coo_coo_grad", kWideFloats | kComplex, add_grad<1>),
-      UNIHAL_KERNEL("subtract_coo_coo", kNumbers | kComplex, add<-1>),
-      UNIHAL_KERNEL("subtract_coo_coo_grad", kWideFloats | kComplex, add_grad<-1>),
+      UNIHAL_KERNEL("add_coo_coo", kNumbers | kComplex, add_coo<1>),
+      UNIHAL_KERNEL("add_coo_coo_grad", kWideFloats | kComplex, add_coo_grad<1>),
+      UNIHAL_KERNEL("subtract_coo_coo", kNumbers | kComplex, add_coo<-1>),
+      UNIHAL_KERNEL("subtract_coo_coo_grad", kWideFloats | kComplex, add_coo_grad<-1>),
       UNIHAL_KERNEL("matmul_csr_dense", kWideFloats, matmul_csr_dense),
       UNIHAL_KERNEL("matmul_csr_dense_grad", kWideFloats, matmul_csr_dense_grad),
       UNIHAL_KERNEL("masked_matmul_csr", kWideFloats, masked_matmul_csr),
       UNIHAL_KERNEL("masked_matmul_csr_grad", kWideFloats, masked_matmul_csr_grad),
   };
 }
+
+#undef UNIHAL_SPARSE_UNARY
 
 }  // namespace unihal::paddle

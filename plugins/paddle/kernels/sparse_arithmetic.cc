@@ -10,9 +10,6 @@
 namespace unihal::paddle {
 namespace {
 
-uhal_dtype dtype_of_places(const CooTensor& x) { return x.indices().uhal(); }
-uhal_dtype dtype_of_places(const CsrTensor& x) { return x.cols().uhal(); }
-
 // -- of two sparse tensors
 
 void require_alike(const Context& context, const SparseTensor& x, const SparseTensor& y) {
@@ -89,7 +86,7 @@ void take_places(const Context& context, const X& x, const View& dense, const Y&
 }
 
 template <int sign, class X, class Y>
-void sum_grad(Context context, X x, X y, X dz, Y dx, Y dy) {
+void sparse_sum_grad(Context context, X x, X y, X dz, Y dx, Y dy) {
   const Dense gradient(context, dz, dz.values().view());
   if (dx) take_places(context, x, gradient, dx);
   if (!dy) return;
@@ -152,7 +149,7 @@ template <class X>
 void mask_as_grad(Context context, Input x, X, X dy, Output dx) {
   const View gradient = dy.values().view();
   const Coordinates rows(context, dy);
-  scatter(context, rows, gradient, context.allocate(dx, x.uhal()));
+  scatter_elements(context, rows, gradient, context.allocate(dx, x.uhal()));
 }
 
 template <class X, class Y>
@@ -162,7 +159,7 @@ void is_nan(Context context, X x, Y y) {
   share_places(x, y);
 }
 template <class X, class Y>
-void full_like(Context context, X x, Scalar value, Dtype dtype, Y y) {
+void sparse_full_like(Context context, X x, Scalar value, Dtype dtype, Y y) {
   const uhal_dtype own = x.values().uhal();
   const View out = values_like(context, x, y, dtype > kUndefined ? to_uhal(dtype) : own);
   if (out.elements() > 0) fill(context, out, value);
@@ -220,7 +217,7 @@ void require_last_axis(const Context& context, int axis, const Dims& dims, const
 }
 
 template <class X, class Y>
-void softmax(Context context, X x, int axis, Y y) {
+void sparse_softmax(Context context, X x, int axis, Y y) {
   const View in = x.values().view(), out = values_like(context, x, y, in.dtype);
   require_last_axis(context, axis, x.dims(), in);
   share_places(x, y);
@@ -236,7 +233,7 @@ void softmax(Context context, X x, int axis, Y y) {
 
 // dx = y * (dy - the row's sum of y * dy)
 template <class X, class Y>
-void softmax_grad(Context context, X y, X dy, int axis, Y dx) {
+void sparse_softmax_grad(Context context, X y, X dy, int axis, Y dx) {
   const View forward = y.values().view(), gradient = dy.values().view();
   const View out = values_like(context, y, dx, forward.dtype);
   require_last_axis(context, axis, y.dims(), forward);
@@ -423,11 +420,11 @@ void reshape_to(const Context& context, const X& x, const Dims& dims, const Y& y
   set_places(context, rows, dtype_of_places(x), dims, y);
 }
 template <class X, class Y>
-void reshape(Context context, X x, Integers shape, Y y) {
+void sparse_reshape(Context context, X x, Integers shape, Y y) {
   reshape_to(context, x, with_inferred(context, shape, x.dims()), y);
 }
 template <class X, class Y>
-void reshape_grad(Context context, X x, X dy, Y dx) {
+void sparse_reshape_grad(Context context, X x, X dy, Y dx) {
   reshape_to(context, dy, x.dims(), dx);
 }
 
@@ -437,9 +434,9 @@ KernelTable sparse_arithmetic_kernels() {
   constexpr DtypeSet kGradients = kWideFloats | kComplex;
   return {
       UNIHAL_KERNEL("add_csr_csr", kNumbers | kComplex, elementwise<uhal_map_add, CsrInput, CsrOutput>),
-      UNIHAL_KERNEL("add_csr_csr_grad", kGradients, sum_grad<1, CsrInput, CsrOutput>),
+      UNIHAL_KERNEL("add_csr_csr_grad", kGradients, sparse_sum_grad<1, CsrInput, CsrOutput>),
       UNIHAL_KERNEL("subtract_csr_csr", kNumbers | kComplex, elementwise<uhal_map_subtract, CsrInput, CsrOutput>),
-      UNIHAL_KERNEL("subtract_csr_csr_grad", kGradients, sum_grad<-1, CsrInput, CsrOutput>),
+      UNIHAL_KERNEL("subtract_csr_csr_grad", kGradients, sparse_sum_grad<-1, CsrInput, CsrOutput>),
       UNIHAL_KERNEL("multiply_coo_coo", kNumbers | kComplex, elementwise<uhal_map_multiply, CooInput, CooOutput>),
       UNIHAL_KERNEL("multiply_csr_csr", kNumbers | kComplex, elementwise<uhal_map_multiply, CsrInput, CsrOutput>),
       UNIHAL_KERNEL("multiply_coo_coo_grad", kGradients, product_grad<CooInput, CooOutput>),
@@ -455,13 +452,13 @@ KernelTable sparse_arithmetic_kernels() {
       UNIHAL_KERNEL("mask_as_csr_grad", kFloats | kComplex, mask_as_grad<CsrInput>),
       UNIHAL_KERNEL("isnan_coo", kNumbers, is_nan<CooInput, CooOutput>),
       UNIHAL_KERNEL("isnan_csr", kNumbers, is_nan<CsrInput, CsrOutput>),
-      UNIHAL_KERNEL("full_like_coo", kEvery, full_like<CooInput, CooOutput>),
-      UNIHAL_KERNEL("full_like_csr", kEvery, full_like<CsrInput, CsrOutput>),
+      UNIHAL_KERNEL("full_like_coo", kEvery, sparse_full_like<CooInput, CooOutput>),
+      UNIHAL_KERNEL("full_like_csr", kEvery, sparse_full_like<CsrInput, CsrOutput>),
 
-      UNIHAL_KERNEL("softmax_coo", kWideFloats, softmax<CooInput, CooOutput>),
-      UNIHAL_KERNEL("softmax_csr", kWideFloats, softmax<CsrInput, CsrOutput>),
-      UNIHAL_KERNEL("softmax_coo_grad", kWideFloats, softmax_grad<CooInput, CooOutput>),
-      UNIHAL_KERNEL("softmax_csr_grad", kWideFloats, softmax_grad<CsrInput, CsrOutput>),
+      UNIHAL_KERNEL("softmax_coo", kWideFloats, sparse_softmax<CooInput, CooOutput>),
+      UNIHAL_KERNEL("softmax_csr", kWideFloats, sparse_softmax<CsrInput, CsrOutput>),
+      UNIHAL_KERNEL("softmax_coo_grad", kWideFloats, sparse_softmax_grad<CooInput, CooOutput>),
+      UNIHAL_KERNEL("softmax_csr_grad", kWideFloats, sparse_softmax_grad<CsrInput, CsrOutput>),
 
       UNIHAL_KERNEL("sum_coo", kNumbers, sum_coo),
       UNIHAL_KERNEL("sum_coo_grad", kNumbers, sum_coo_grad),
@@ -469,10 +466,10 @@ KernelTable sparse_arithmetic_kernels() {
       UNIHAL_KERNEL("transpose_csr", kReal, transpose_csr),
       UNIHAL_KERNEL("transpose_coo_grad", kReal, transpose_coo_grad),
       UNIHAL_KERNEL("transpose_csr_grad", kReal, transpose_csr_grad),
-      UNIHAL_KERNEL("reshape_coo", kReal, reshape<CooInput, CooOutput>),
-      UNIHAL_KERNEL("reshape_csr", kReal, reshape<CsrInput, CsrOutput>),
-      UNIHAL_KERNEL("reshape_coo_grad", kReal, reshape_grad<CooInput, CooOutput>),
-      UNIHAL_KERNEL("reshape_csr_grad", kReal, reshape_grad<CsrInput, CsrOutput>),
+      UNIHAL_KERNEL("reshape_coo", kReal, sparse_reshape<CooInput, CooOutput>),
+      UNIHAL_KERNEL("reshape_csr", kReal, sparse_reshape<CsrInput, CsrOutput>),
+      UNIHAL_KERNEL("reshape_coo_grad", kReal, sparse_reshape_grad<CooInput, CooOutput>),
+      UNIHAL_KERNEL("reshape_csr_grad", kReal, sparse_reshape_grad<CsrInput, CsrOutput>),
   };
 }
 

@@ -15,23 +15,9 @@
 namespace unihal::paddle {
 namespace {
 
-int64_t product(const Dims& lengths) {
+int64_t product_of_lengths(const Dims& lengths) {
   return std::accumulate(lengths.begin(), lengths.end(), int64_t{1}, std::multiplies<>());
 }
-
-// A number of the host on the device.
-class Number : public Scratch {
- public:
-  Number(const Context& context, int64_t value) : Scratch(context, UHAL_INT64, nullptr, 0) {
-    fill(context, *this, 0, value);
-  }
-};
-
-class Room : public Scratch {
- public:
-  Room(const Context& context, uhal_dtype dtype, const Dims& dims)
-      : Scratch(context, dtype, dims.data(), static_cast<int>(dims.size())) {}
-};
 
 // The axes between images and channels.
 struct Window {
@@ -53,7 +39,7 @@ struct Window {
       out.push_back(same_places ? dims[i + 1] : room < 0 ? 0 : room / stride[i] + 1);
     }
   }
-  int64_t places() const { return product(size); }
+  int64_t places() const { return product_of_lengths(size); }
 
   // Per place of the window, how far its pixel is from the first of the window along an axis.
   void write_offsets(const Context& context, size_t axis, const View& y) const {
@@ -77,19 +63,19 @@ void require_images(const Context& context, const CooTensor& x) {
 }
 
 // Which pixel of the result each pair adds to, as a number in row-major order; `none` for none.
-class Targets : public Room {
+class Targets : public Scratch {
  public:
   Targets(const Context& context, const Coordinates& rows, const Window& window, int64_t images)
-      : Room(context, UHAL_INT64, {window.places(), rows.shape[0]}), none_(images * product(window.out)) {
+      : Scratch(context, UHAL_INT64, {window.places(), rows.shape[0]}), none_(images * product_of_lengths(window.out)) {
     const Dims dims = {shape[0], shape[1]};
-    const Room valid(context, UHAL_BOOL, dims), part(context, UHAL_BOOL, dims), at(context, UHAL_INT64, dims),
+    const Scratch valid(context, UHAL_BOOL, dims), part(context, UHAL_BOOL, dims), at(context, UHAL_INT64, dims),
         rest(context, UHAL_INT64, dims), offsets(context, UHAL_INT64, {shape[0], 1});
-    const Number zero(context, 0);
+    const Constant zero(context, 0);
     fill(context, valid, 1, 1);
     copy_or_cast(context, rows.column(0), *this);
     for (size_t axis = 0; axis < window.size.size(); ++axis) {
       const View column = rows.column(static_cast<int64_t>(axis) + 1);
-      const Number stride(context, window.stride[axis]), length(context, window.out[axis]);
+      const Constant stride(context, window.stride[axis]), length(context, window.out[axis]);
       window.write_offsets(context, axis, offsets);
       context.map(uhal_map_add, {&column, &offsets}, {&at});
       context.map(uhal_map_floor_mod, {&at, &stride}, {&rest});
@@ -103,7 +89,7 @@ class Targets : public Room {
       context.map(uhal_map_multiply, {this, &length}, {this});
       context.map(uhal_map_add, {this, &at}, {this});
     }
-    const Number nothing(context, none_);
+    const Constant nothing(context, none_);
     context.map(uhal_map_select, {&valid, this, &nothing}, {this});
   }
   int64_t none() const { return none_; }
@@ -112,7 +98,7 @@ class Targets : public Room {
   int64_t none_;
 };
 
-void find(const Context& context, const View& sorted, const View& values, const View& y) {
+void search_sorted(const Context& context, const View& sorted, const View& values, const View& y) {
   uhal_search_attributes attributes = {};
   attributes.struct_size = sizeof attributes;
   context.run(UHAL_OP_SEARCH_SORTED, {&sorted, &values}, {&y}, &attributes);
@@ -124,7 +110,7 @@ void write_coordinates(const Context& context, const View& numbers, const Dims& 
   const Scratch rest(context, UHAL_INT64, numbers), part(context, UHAL_INT64, numbers);
   copy_or_cast(context, numbers, rest);
   for (size_t i = lengths.size(); i-- > 0;) {
-    const Number length(context, std::max<int64_t>(lengths[i], 1));
+    const Constant length(context, std::max<int64_t>(lengths[i], 1));
     View column = y.sliced(1, static_cast<int64_t>(i), 1);
     column.rank = 1;
     context.map(uhal_map_floor_mod, {&rest, &length}, {&part});
@@ -158,10 +144,10 @@ int64_t write_rules(const Context& context, const CooTensor& x, const Window& wi
     if (count == 0) return 0;
   }
   const Targets targets(context, rows, window, dims[0]);
-  const Number none(context, targets.none());
+  const Constant none(context, targets.none());
   // All numbers of pixels that have an element, in order, and behind them that of none.
   const int64_t listed = same_places ? count : targets.elements();
-  const Room all(context, UHAL_INT64, {listed + 1, 1}), sorted(context, UHAL_INT64, {listed + 1, 1}),
+  const Scratch all(context, UHAL_INT64, {listed + 1, 1}), sorted(context, UHAL_INT64, {listed + 1, 1}),
       order(context, UHAL_INT64, {listed + 1});
   copy_or_cast(context, none, all.sliced(0, listed, 1));
   const View first = all.sliced(0, 0, listed);
@@ -170,7 +156,7 @@ int64_t write_rules(const Context& context, const CooTensor& x, const Window& wi
     own.rank = 1;
     copy_or_cast(context, rows.column(0), own);
     for (size_t axis = 0; axis < window.out.size(); ++axis) {
-      const Number length(context, window.out[axis]);
+      const Constant length(context, window.out[axis]);
       const View column = rows.column(static_cast<int64_t>(axis) + 1);
       context.map(uhal_map_multiply, {&own, &length}, {&own});
       context.map(uhal_map_add, {&own, &column}, {&own});
@@ -182,14 +168,14 @@ int64_t write_rules(const Context& context, const CooTensor& x, const Window& wi
   take(context, all, order, sorted);
   if (same_places) {
     // Where the number is found the element that had it; the others are none.
-    const Room at(context, UHAL_INT64, {places, count}), found(context, UHAL_INT64, {places, count});
-    const Room equal(context, UHAL_BOOL, {places, count});
+    const Scratch at(context, UHAL_INT64, {places, count}), found(context, UHAL_INT64, {places, count});
+    const Scratch equal(context, UHAL_BOOL, {places, count});
     const View numbers = sorted.reshaped({count + 1});
-    find(context, numbers, targets, at);
+    search_sorted(context, numbers, targets, at);
     take(context, numbers, at, found);
     context.map(uhal_map_equal, {&found, &targets}, {&equal});
     take(context, order, at, found);
-    const Number last(context, count);
+    const Constant last(context, count);
     context.map(uhal_map_select, {&equal, &found, &last}, {&found});
     copy_or_cast(context, found, rules);
     return count;
@@ -197,9 +183,9 @@ int64_t write_rules(const Context& context, const CooTensor& x, const Window& wi
   Groups groups(context, sorted);
   const View starts = groups.starts(context);
   const int64_t kept = starts.shape[0] - 1;
-  const Room numbers(context, UHAL_INT64, {kept + 1});
+  const Scratch numbers(context, UHAL_INT64, {kept + 1});
   take(context, sorted.reshaped({listed + 1}), starts, numbers);
-  find(context, numbers, targets, rules);
+  search_sorted(context, numbers, targets, rules);
   const auto axes = static_cast<int64_t>(pixels.size());
   write_coordinates(context, numbers.sliced(0, 0, kept), pixels,
                     rows_of(allocate(context, y.indices(), dtype, {axes, kept})));
@@ -212,9 +198,9 @@ View rules_of(const View& rulebook, int64_t place) {
 }
 
 // x with a row of zeros behind it, for the pairs that add to none.
-class Padded : public Room {
+class Padded : public Scratch {
  public:
-  Padded(const Context& context, const View& x) : Room(context, x.dtype, {x.shape[0] + 1, x.shape[1]}) {
+  Padded(const Context& context, const View& x) : Scratch(context, x.dtype, {x.shape[0] + 1, x.shape[1]}) {
     fill_zero(context, *this);
     copy(context, x, sliced(0, 0, x.shape[0]));
   }
@@ -237,7 +223,7 @@ void conv3d_coo(Context context, CooInput x, Input kernel, Span<int> paddings, S
   const View out = allocate(context, y.values(), in.dtype, {kept, filters});
   if (out.elements() == 0) return;
   const View rules = rulebook.view(), matrices = weights.reshaped({window.places(), channels, filters});
-  const Room sums(context, in.dtype, {kept + 1, filters}), part(context, in.dtype, {count, filters});
+  const Scratch sums(context, in.dtype, {kept + 1, filters}), part(context, in.dtype, {count, filters});
   fill_zero(context, sums);
   auto add = index_attributes(0);
   add.reduction = UHAL_REDUCE_SUM;
@@ -266,7 +252,7 @@ void conv3d_coo_grad(Context context, CooInput x, Input kernel, CooInput, Input 
   }
   if (in.elements() == 0 || weights.elements() == 0) return;
   const Padded gradient(context, dy.values().view());
-  const Room rows(context, in.dtype, {count, filters}), part(context, in.dtype, {count, channels});
+  const Scratch rows(context, in.dtype, {count, filters}), part(context, in.dtype, {count, channels});
   for (int64_t place = 0; place < places; ++place) {
     const auto matrix = [&](const View& all) {
       return all.reshaped({places, channels, filters}).sliced(0, place, 1).reshaped({channels, filters});
@@ -293,7 +279,7 @@ void maxpool_coo(Context context, CooInput x, Span<int> sizes, Span<int> padding
   const View out = allocate(context, y.values(), in.dtype, {kept, in.shape[1]});
   if (out.elements() == 0) return;
   const View rules = rulebook.view();
-  const Room largest(context, in.dtype, {kept + 1, in.shape[1]}), elements(context, UHAL_INT32, {rules.elements()}),
+  const Scratch largest(context, in.dtype, {kept + 1, in.shape[1]}), elements(context, UHAL_INT32, {rules.elements()}),
       one(context, UHAL_INT32, {rules.shape[1]});
   count_up(context, one);
   copy_or_cast(context, one, elements.reshaped({rules.shape[0], rules.shape[1]}));

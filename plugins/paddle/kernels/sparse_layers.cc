@@ -80,7 +80,7 @@ void sum_csr_grad(Context context, CsrInput x, CsrInput dy, Integers axes, bool,
   const Dense sums(context, dy, gradient);
   const View cols = x.cols().view(), column = sums.reshaped({x.dims()[0]});
   const Scratch rows(context, cols.dtype, cols), taken(context, gradient.dtype, out);
-  expand(context, x.crows().view(), rows);
+  rows_from_crows(context, x.crows().view(), rows);
   take(context, column, rows, taken);
   copy_or_cast(context, taken, out);
 }
@@ -122,11 +122,8 @@ void move_rows(const Context& context, const View& rows, const Dims& starts, int
   }
 }
 
-uhal_dtype dtype_of_places(const CooTensor& x) { return x.indices().uhal(); }
-uhal_dtype dtype_of_places(const CsrTensor& x) { return x.cols().uhal(); }
-
 template <class X, class Y>
-void slice(Context context, X x, Integers axes, Integers from, Integers to, Y y) {
+void sparse_slice(Context context, X x, Integers axes, Integers from, Integers to, Y y) {
   const View in = x.values().view();
   const Dims dims = x.dims();
   const Ranges ranges(context, dims, axes, from, to);
@@ -159,7 +156,7 @@ void slice(Context context, X x, Integers axes, Integers from, Integers to, Y y)
 
 // As on the CPU the gradient has elements where the slice has some.
 template <class X, class Y>
-void slice_grad(Context context, X x, X dy, Integers axes, Integers from, Integers to, Y dx) {
+void sparse_slice_grad(Context context, X x, X dy, Integers axes, Integers from, Integers to, Y dx) {
   const Dims dims = x.dims();
   const Ranges ranges(context, dims, axes, from, to);
   const View gradient = dy.values().view();
@@ -246,10 +243,10 @@ KernelTable sparse_layer_kernels() {
   return {
       UNIHAL_KERNEL("sum_csr", kNumbers, sum_csr),
       UNIHAL_KERNEL("sum_csr_grad", kNumbers, sum_csr_grad),
-      UNIHAL_KERNEL("slice_coo", kReal, slice<CooInput, CooOutput>),
-      UNIHAL_KERNEL("slice_csr", kReal, slice<CsrInput, CsrOutput>),
-      UNIHAL_KERNEL("slice_coo_grad", kReal, slice_grad<CooInput, CooOutput>),
-      UNIHAL_KERNEL("slice_csr_grad", kReal, slice_grad<CsrInput, CsrOutput>),
+      UNIHAL_KERNEL("slice_coo", kReal, sparse_slice<CooInput, CooOutput>),
+      UNIHAL_KERNEL("slice_csr", kReal, sparse_slice<CsrInput, CsrOutput>),
+      UNIHAL_KERNEL("slice_coo_grad", kReal, sparse_slice_grad<CooInput, CooOutput>),
+      UNIHAL_KERNEL("slice_csr_grad", kReal, sparse_slice_grad<CsrInput, CsrOutput>),
       UNIHAL_KERNEL("add_coo_dense", kNumbers, add_coo_dense),
       UNIHAL_KERNEL("add_coo_dense_grad", kNumbers, add_coo_dense_grad),
       UNIHAL_KERNEL("batch_norm_coo", kWideFloats, batch_norm_coo),

@@ -46,7 +46,7 @@ inline void share_places(const CsrTensor& x, const CsrTensor& y) { y.set(x.crows
 // Coordinates as the ops take them: a row for each element.
 inline View rows_of(const View& indices) { return indices.transposed(0, 1); }
 
-inline void scatter(const Context& context, const View& rows, const View& values, const View& y) {
+inline void scatter_elements(const Context& context, const View& rows, const View& values, const View& y) {
   fill_zero(context, y);
   if (values.elements() == 0) return;
   const auto attributes = index_attributes(0);
@@ -76,7 +76,7 @@ inline void compress(const Context& context, const View& rows, const View& crows
 }
 
 // The row of each element.
-inline void expand(const Context& context, const View& crows, const View& rows) {
+inline void rows_from_crows(const Context& context, const View& crows, const View& rows) {
   if (rows.elements() == 0) return;
   const Scratch number(context, crows.dtype, rows);
   count_up(context, number);
@@ -92,7 +92,7 @@ inline void write_places(const Context& context, const CsrTensor& x, const View&
   if (rows.elements() == 0) return;
   const View cols = x.cols().view();
   const Scratch row(context, cols.dtype, cols);
-  expand(context, x.crows().view(), row);
+  rows_from_crows(context, x.crows().view(), row);
   copy_or_cast(context, row.unsqueezed(1), rows.sliced(1, 0, 1));
   copy_or_cast(context, cols.unsqueezed(1), rows.sliced(1, 1, 1));
 }
@@ -141,7 +141,7 @@ inline void take_gradient(const Context& context, const CooTensor& x, const CooT
   const View out = values_like(context, x, dx, gradient.dtype);
   const Dims all = dz.dims();
   const Scratch dense(context, gradient.dtype, all.data(), static_cast<int>(all.size()));
-  scatter(context, rows_of(places), gradient, dense);
+  scatter_elements(context, rows_of(places), gradient, dense);
   take_at(context, dense, rows_of(x.indices().view()), out);
   if (factor != 1 && out.elements() > 0) context.map(uhal_map_scale, {&out}, {&out}, {factor, 0});
   share_places(x, dx);

@@ -10,6 +10,8 @@ inline int64_t count_of(const CooTensor& x) { return count_of(x, x.values()); }
 inline int64_t count_of(const CsrTensor& x) { return count_of(x, x.values()); }
 inline int64_t axes_of(const CooTensor& x) { return x.indices().dim(0); }
 inline int64_t axes_of(const CsrTensor&) { return 2; }
+inline uhal_dtype dtype_of_places(const CooTensor& x) { return x.indices().uhal(); }
+inline uhal_dtype dtype_of_places(const CsrTensor& x) { return x.cols().uhal(); }
 
 // The coordinates of all elements: int64 (elements, axes).
 class Coordinates : public Scratch {
@@ -50,7 +52,7 @@ class Dense : public Scratch {
   Dense(const Context& context, const X& x, const View& values)
       : Scratch(context, values.dtype, x.dims().data(), static_cast<int>(x.dims().size())) {
     const Coordinates rows(context, x);
-    scatter(context, rows, values, *this);
+    scatter_elements(context, rows, values, *this);
   }
 };
 

@@ -45,7 +45,7 @@ class Matrix {
 };
 
 // A vector as a matrix of one column.
-View as_matrix(const View& view) { return view.rank == 1 ? view.unsqueezed(1) : view; }
+View as_column(const View& view) { return view.rank == 1 ? view.unsqueezed(1) : view; }
 
 // The gradients of x b, times a factor.
 template <class X, class Y>
@@ -54,12 +54,12 @@ void product_gradients(const Context& context, const X& x, const View& b, const 
   const Matrix<X> matrix(context, x);
   if (dx) {
     const View out = values_like(context, x, dx, b.dtype);
-    matrix.products(as_matrix(dz), as_matrix(b), out);
+    matrix.products(as_column(dz), as_column(b), out);
     if (factor != 1 && out.elements() > 0) context.map(uhal_map_scale, {&out}, {&out}, {factor, 0});
     share_places(x, dx);
   }
   if (db == nullptr) return;
-  matrix.times(as_matrix(dz), true, as_matrix(*db));
+  matrix.times(as_column(dz), true, as_column(*db));
   if (factor != 1 && db->elements() > 0) context.map(uhal_map_scale, {db}, {db}, {factor, 0});
 }
 
@@ -70,13 +70,13 @@ void require_rows(const Context& context, const SparseTensor& x, const View& b) 
 }
 
 template <class X>
-void product(Context context, X x, Input y, Output z) {
+void sparse_times_dense(Context context, X x, Input y, Output z) {
   const View b = y.view();
   require_rows(context, x, b);
   require_same_dtype(context, x.values().view(), b);
   Dims dims = {x.dims()[0]};
   if (b.rank == 2) dims.push_back(b.shape[1]);
-  Matrix<X>(context, x).times(as_matrix(b), false, as_matrix(allocate(context, z, b.dtype, dims)));
+  Matrix<X>(context, x).times(as_column(b), false, as_column(allocate(context, z, b.dtype, dims)));
 }
 template <class X, class Y>
 void product_with_dense_grad(Context context, X x, Input y, Input dz, Y dx, Output dy) {
@@ -117,10 +117,10 @@ void add_product_grad(Context context, Input, X x, Input y, Input dz, float alph
 
 KernelTable sparse_product_kernels() {
   return {
-      UNIHAL_KERNEL("matmul_coo_dense", kWideFloats, product<CooInput>),
+      UNIHAL_KERNEL("matmul_coo_dense", kWideFloats, sparse_times_dense<CooInput>),
       UNIHAL_KERNEL("matmul_coo_dense_grad", kWideFloats, product_with_dense_grad<CooInput, CooOutput>),
-      UNIHAL_KERNEL("mv_coo", kWideFloats, product<CooInput>),
-      UNIHAL_KERNEL("mv_csr", kWideFloats, product<CsrInput>),
+      UNIHAL_KERNEL("mv_coo", kWideFloats, sparse_times_dense<CooInput>),
+      UNIHAL_KERNEL("mv_csr", kWideFloats, sparse_times_dense<CsrInput>),
       UNIHAL_KERNEL("mv_coo_grad", kWideFloats, product_with_dense_grad<CooInput, CooOutput>),
       UNIHAL_KERNEL("mv_csr_grad", kWideFloats, product_with_dense_grad<CsrInput, CsrOutput>),
       UNIHAL_KERNEL("addmm_coo_dense", kWideFloats, add_product<CooInput>),

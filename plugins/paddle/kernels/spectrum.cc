@@ -9,13 +9,6 @@
 namespace unihal::paddle {
 namespace {
 
-uhal_dtype real_of(uhal_dtype dtype) {
-  return dtype == UHAL_COMPLEX64    ? static_cast<uhal_dtype>(UHAL_FLOAT32)
-         : dtype == UHAL_COMPLEX128 ? static_cast<uhal_dtype>(UHAL_FLOAT64)
-                                    : dtype;
-}
-uhal_dtype complex_of(uhal_dtype dtype) { return dtype == UHAL_FLOAT64 ? UHAL_COMPLEX128 : UHAL_COMPLEX64; }
-
 // -- transforms
 
 uhal_fft_attributes transform(const Context& context, Text normalization, bool forward) {
@@ -239,7 +232,7 @@ void angle_grad(Context context, Input x, Input dy, Output dx) {
 
 // The real or the imaginary parts; eager mode makes views of these itself.
 template <int function>
-void part_of(Context context, Input x, Output y) {
+void complex_part(Context context, Input x, Output y) {
   const View in = x.view(), out = context.allocate(y, real_of(in.dtype));
   context.map(function, {&in}, {&out});
 }
@@ -287,9 +280,9 @@ KernelTable spectrum_kernels() {
       UNIHAL_KERNEL("as_real", kComplex, as_real),
       UNIHAL_KERNEL("complex", kWideFloats, complex),
       UNIHAL_KERNEL("complex_grad", kWideFloats, complex_grad),
-      UNIHAL_KERNEL("real", kComplex, part_of<uhal_map_real>),
+      UNIHAL_KERNEL("real", kComplex, complex_part<uhal_map_real>),
       UNIHAL_KERNEL("real_grad", kComplex, part_grad<false>),
-      UNIHAL_KERNEL("imag", kComplex, part_of<uhal_map_imaginary>),
+      UNIHAL_KERNEL("imag", kComplex, complex_part<uhal_map_imaginary>),
       UNIHAL_KERNEL("imag_grad", kComplex, part_grad<true>),
       UNIHAL_KERNEL("conj", kFloats | kInt32And64 | kComplex, conj),
       UNIHAL_KERNEL("angle", kWideFloats | kComplex, angle),

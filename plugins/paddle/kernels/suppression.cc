@@ -17,27 +17,6 @@ namespace {
 // Elements of the matrices of overlaps that are worked on at once.
 constexpr int64_t kMatrixElements = int64_t{1} << 24;
 
-class Number : public Scratch {
- public:
-  Number(const Context& context, uhal_dtype dtype, double value) : Scratch(context, dtype, nullptr, 0) {
-    fill(context, *this, value, static_cast<int64_t>(value));
-  }
-};
-
-using Shape = std::initializer_list<int64_t>;
-
-class Room : public Scratch {
- public:
-  using Scratch::Scratch;
-  Room(const Context& context, uhal_dtype dtype, Shape dims)
-      : Scratch(context, dtype, dims.begin(), static_cast<int>(dims.size())) {}
-};
-
-void gather(const Context& context, const View& x, const View& at, const View& y) {
-  const auto attributes = index_attributes(0);
-  context.run(UHAL_OP_GATHER, {&x, &at}, {&y}, &attributes);
-}
-
 // The boxes and scores of a call, or of one image of it.
 struct Scored {
   View scores;  // (images, classes, boxes), any strides
@@ -52,11 +31,11 @@ struct Scored {
 
 // y (images, classes, k) = the rows of boxes with these numbers (of y's shape, or broadcast to it).
 void find_rows(const Context& context, const Scored& of, const View& numbers, const View& y) {
-  const Room images(context, UHAL_INT64, {of.images(), 1, 1}), classes(context, UHAL_INT64, {1, of.classes(), 1});
+  const Scratch images(context, UHAL_INT64, {of.images(), 1, 1}), classes(context, UHAL_INT64, {1, of.classes(), 1});
   count_up(context, flat(images), 0, static_cast<double>(of.of_image));
   count_up(context, flat(classes), 0, static_cast<double>(of.of_class));
   context.map(uhal_map_add, {&images, &classes}, {&y});
-  const Room scaled(context, UHAL_INT64, numbers);
+  const Scratch scaled(context, UHAL_INT64, numbers);
   context.map(uhal_map_scale, {&numbers}, {&scaled}, {static_cast<double>(of.of_box), static_cast<double>(of.first)});
   context.map(uhal_map_add, {&y, &scaled}, {&y});
 }
@@ -64,10 +43,10 @@ void find_rows(const Context& context, const Scored& of, const View& numbers, co
 // Of each class the boxes with the best scores, in their order: (images, classes, kept).
 struct Candidates {
   int64_t images, classes, kept;
-  Room order;  // their numbers
-  Room rows;   // and rows
-  Room scores;
-  Room counts;  // whether the score is above the threshold, and the class is not the background
+  Scratch order;  // their numbers
+  Scratch rows;   // and rows
+  Scratch scores;
+  Scratch counts;  // whether the score is above the threshold, and the class is not the background
 
   // `keys` is the dtype that scores are compared in.
   Candidates(const Context& context, const Scored& of, double threshold, int most, int background, uhal_dtype keys)
@@ -81,8 +60,8 @@ struct Candidates {
     if (order.elements() == 0) return;
     // Scores that are too low, or none at all (NaN), come last: they suppress none before them.
     const uhal_dtype dtype = of.scores.dtype;
-    const Number least(context, dtype, threshold), lowest(context, dtype, -HUGE_VAL);
-    const Room enough(context, UHAL_BOOL, of.scores), usable(context, keys, of.scores), best(context, keys, order);
+    const Constant least(context, dtype, threshold), lowest(context, dtype, -HUGE_VAL);
+    const Scratch enough(context, UHAL_BOOL, of.scores), usable(context, keys, of.scores), best(context, keys, order);
     context.map(uhal_map_greater, {&of.scores, &least}, {&enough});
     if (background >= 0 && background < classes) fill_zero(context, enough.sliced(1, background, 1));
     context.map(uhal_map_select, {&enough, &of.scores, &lowest}, {&usable});
@@ -96,15 +75,16 @@ struct Candidates {
 
   // y (images * classes, kept, 4)
   void take_boxes(const Context& context, const View& boxes, const View& y) const {
-    gather(context, boxes.sliced(1, 0, 4), rows.reshaped({images * classes, kept}), y);
+    gather_rows(context, boxes.sliced(1, 0, 4), rows.reshaped({images * classes, kept}), y);
   }
 };
 
 // best, at (lists, most): the largest of `scores` (lists, length) that are chosen, ties by the lower place; the rest is
 // of those that are not.
-void find_best(const Context& context, const View& scores, const View& chosen, const View& best, const View& at) {
-  const Number lowest(context, best.dtype, -HUGE_VAL);
-  const Room left(context, best.dtype, chosen);
+void find_best_scores(const Context& context, const View& scores, const View& chosen, const View& best,
+                      const View& at) {
+  const Constant lowest(context, best.dtype, -HUGE_VAL);
+  const Scratch left(context, best.dtype, chosen);
   context.map(uhal_map_select, {&chosen, &scores, &lowest}, {&left});
   const auto descending = axis_attributes(1, true);
   context.run(UHAL_OP_TOP_K, {&left}, {&best, &at}, &descending);
@@ -115,9 +95,9 @@ void keep_best(const Context& context, const View& scores, uhal_dtype keys, int 
   const int64_t lists = chosen.shape[0], length = chosen.shape[1];
   if (most < 0 || most >= length) return;
   if (most == 0) return fill_zero(context, chosen);
-  const Room best(context, keys, {lists, most}), at(context, UHAL_INT64, {lists, most});
-  find_best(context, scores, chosen, best, at);
-  const Room first(context, UHAL_BOOL, chosen), yes(context, UHAL_BOOL, at);
+  const Scratch best(context, keys, {lists, most}), at(context, UHAL_INT64, {lists, most});
+  find_best_scores(context, scores, chosen, best, at);
+  const Scratch first(context, UHAL_BOOL, chosen), yes(context, UHAL_BOOL, at);
   fill_zero(context, first);
   fill(context, yes, 1, 1);
   const auto elements = index_attributes(1);
@@ -127,7 +107,7 @@ void keep_best(const Context& context, const View& scores, uhal_dtype keys, int 
 
 // y (images) int32 = how many of each image are chosen (images, length).
 void count_chosen(const Context& context, const View& chosen, const View& y) {
-  const Room ones(context, UHAL_INT32, chosen);
+  const Scratch ones(context, UHAL_INT32, chosen);
   copy_or_cast(context, chosen, ones);
   const View sums = y.reshaped({y.elements(), 1});
   const auto sum = reduce_attributes(UHAL_REDUCE_SUM);
@@ -137,24 +117,24 @@ void count_chosen(const Context& context, const View& chosen, const View& y) {
 // Rows of the output: (class, score, box), and in which row the box was.
 struct Detections {
   int64_t count = 0;
-  std::optional<Room> values, boxes;
+  std::optional<Scratch> values, boxes;
 
   // Those at `places` (count) of lists for each class, `length` long; scores and rows are all lists in a row.
   Detections(const Context& context, const Scored& of, const View& places, int64_t length, const View& scores,
              const View& rows)
       : count(places.shape[0]) {
     const int64_t width = of.boxes.shape[1];
-    values.emplace(context, of.boxes.dtype, Shape{count, 2 + width});
-    boxes.emplace(context, UHAL_INT64, Shape{count});
-    const Number whole(context, UHAL_INT64, static_cast<double>(length)),
+    values.emplace(context, of.boxes.dtype, std::initializer_list<int64_t>{count, 2 + width});
+    boxes.emplace(context, UHAL_INT64, std::initializer_list<int64_t>{count});
+    const Constant whole(context, UHAL_INT64, static_cast<double>(length)),
         classes(context, UHAL_INT64, static_cast<double>(of.classes()));
-    const Room labels(context, UHAL_INT64, places), chosen(context, of.boxes.dtype, {count, width}),
+    const Scratch labels(context, UHAL_INT64, places), chosen(context, of.boxes.dtype, {count, width}),
         marks(context, scores.dtype, places);
     context.map(uhal_map_floor_divide, {&places, &whole}, {&labels});
     context.map(uhal_map_floor_mod, {&labels, &classes}, {&labels});
-    gather(context, scores, places, marks);
-    gather(context, rows, places, *boxes);
-    gather(context, of.boxes, *boxes, chosen);
+    gather_rows(context, scores, places, marks);
+    gather_rows(context, rows, places, *boxes);
+    gather_rows(context, of.boxes, *boxes, chosen);
     copy_or_cast(context, labels.unsqueezed(1), values->sliced(1, 0, 1));
     copy_or_cast(context, marks.unsqueezed(1), values->sliced(1, 1, 1));
     copy_or_cast(context, chosen, values->sliced(1, 2, width));
@@ -162,10 +142,10 @@ struct Detections {
 };
 
 // The positions at which a mask is not 0, in one row. The host waits for their number.
-class Places {
+class MaskPositions {
  public:
-  Places(const Context& context, const View& mask) : all_(context, UHAL_INT64, {mask.elements()}) {
-    const Room number(context, UHAL_INT64, {1});
+  MaskPositions(const Context& context, const View& mask) : all_(context, UHAL_INT64, {mask.elements()}) {
+    const Scratch number(context, UHAL_INT64, {1});
     context.run(UHAL_OP_NONZERO, {&mask}, {&number, &all_});
     count_ = static_cast<int64_t>(read_number(context, number));
   }
@@ -173,7 +153,7 @@ class Places {
   View view() const { return all_.reshaped({count_}); }
 
  private:
-  const Room all_;
+  const Scratch all_;
   int64_t count_ = 0;
 };
 
@@ -232,7 +212,7 @@ void suppress(const Context& context, const Suppression& how, const Scored& of, 
                         Suppression::kKeys);
   if (best.order.elements() == 0) return fill_zero(context, y);
   const int64_t lists = best.images * best.classes;
-  const Room boxes(context, of.boxes.dtype, {lists, best.kept, 4}), keep(context, UHAL_BOOL, best.order);
+  const Scratch boxes(context, of.boxes.dtype, {lists, best.kept, 4}), keep(context, UHAL_BOOL, best.order);
   best.take_boxes(context, of.boxes, boxes);
   const View answers = keep.reshaped({lists, best.kept});
   context.run(UHAL_OP_NON_MAX_SUPPRESSION, {&boxes}, {&answers}, &how.attributes);
@@ -242,17 +222,17 @@ void suppress(const Context& context, const Suppression& how, const Scored& of, 
             chosen);
   count_chosen(context, chosen, y);
   if (!by_number) {
-    const Places places(context, chosen);
+    const MaskPositions places(context, chosen);
     if (places.count() == 0) return;
     parts.emplace_back(context, of, places.view(), best.kept, flat(best.scores), flat(best.rows));
     return;
   }
-  const Room in_order(context, UHAL_BOOL, of.scores), scores(context, of.scores.dtype, of.scores),
+  const Scratch in_order(context, UHAL_BOOL, of.scores), scores(context, of.scores.dtype, of.scores),
       rows(context, UHAL_INT64, of.scores), numbers(context, UHAL_INT64, {of.count()});
   fill_zero(context, in_order);
   const auto elements = index_attributes(2);
   context.run(UHAL_OP_SCATTER_ELEMENTS, {&best.order, &keep}, {&in_order}, &elements);
-  const Places places(context, in_order);
+  const MaskPositions places(context, in_order);
   if (places.count() == 0) return;
   copy_or_cast(context, of.scores, scores);
   count_up(context, numbers);
@@ -294,7 +274,7 @@ void multiclass_nms3(Context context, Input bboxes, Input scores, OptionalInput 
   how.attributes.ordered = 1;
   std::deque<Detections> parts;
   if (all.rank == 3) {
-    const Room counts(context, UHAL_INT32, {all.shape[0]});
+    const Scratch counts(context, UHAL_INT32, {all.shape[0]});
     suppress(context, how, of_images(boxes, all), false, counts, parts);
     give(context, parts, boxes, y, index);
     if (numbers) copy_or_cast(context, counts, context.allocate(numbers, UHAL_INT32, all.shape, 1));
@@ -303,7 +283,7 @@ void multiclass_nms3(Context context, Input bboxes, Input scores, OptionalInput 
   const std::vector<int64_t> images = numbers_of_boxes(context, rois_num, all.shape[0]);
   const auto count = static_cast<int64_t>(images.size());
   const int64_t classes = all.shape[1];
-  const Room counts(context, UHAL_INT32, {count});
+  const Scratch counts(context, UHAL_INT32, {count});
   int64_t first = 0;
   for (int64_t i = 0; i < count; first += images[static_cast<size_t>(i++)]) {
     const View own = all.sliced(0, first, images[static_cast<size_t>(i)]).transposed().unsqueezed(0);
@@ -326,9 +306,9 @@ struct Decay {
 // overlap with better ones weakens it. What is no number counts for nothing.
 void find_factors(const Context& context, const Decay& decay, const View& boxes, const View& factors) {
   const int64_t lists = boxes.shape[0], n = boxes.shape[1];
-  const Room planes(context, boxes.dtype, {4, lists, n}), overlaps(context, boxes.dtype, {lists, n, n}),
+  const Scratch planes(context, boxes.dtype, {4, lists, n}), overlaps(context, boxes.dtype, {lists, n, n}),
       largest(context, boxes.dtype, {lists, n, 1}), before(context, UHAL_BOOL, {1, n, n});
-  const Number zero(context, boxes.dtype, 0), one(context, boxes.dtype, 1);
+  const Constant zero(context, boxes.dtype, 0), one(context, boxes.dtype, 1);
   View own[4], other[4];
   for (int i = 0; i < 4; ++i) {  // the numbers of a row of overlaps lie side by side
     const View plane = planes.sliced(0, i, 1).reshaped({lists, n, 1});
@@ -373,14 +353,14 @@ void matrix_nms(Context context, Input bboxes, Input scores, float score_thresho
   const Scored of = of_images(boxes, all);
   const Candidates best(context, of, static_cast<double>(score_threshold), nms_top_k, background_label, all.dtype);
   std::deque<Detections> parts;
-  const Room counts(context, UHAL_INT32, {best.images});
+  const Scratch counts(context, UHAL_INT32, {best.images});
   const int64_t length = best.classes * best.kept,
                 most = keep_top_k < 0 ? length : std::min<int64_t>(keep_top_k, length);
   if (best.images * most == 0) {
     fill_zero(context, counts);
   } else {
     const int64_t lists = best.images * best.classes;
-    const Room chosen_boxes(context, boxes.dtype, {lists, best.kept, 4}),
+    const Scratch chosen_boxes(context, boxes.dtype, {lists, best.kept, 4}),
         factors(context, boxes.dtype, {lists, best.kept, 1});
     best.take_boxes(context, of.boxes, chosen_boxes);
     const Decay decay = {use_gaussian, static_cast<double>(gaussian_sigma), normalized ? 0.0 : 1.0};
@@ -391,23 +371,23 @@ void matrix_nms(Context context, Input bboxes, Input scores, float score_thresho
     }
     const View lowered = factors.reshaped({best.images, best.classes, best.kept});
     context.map(uhal_map_multiply, {&lowered, &best.scores}, {&lowered});
-    const Number least(context, boxes.dtype, static_cast<double>(post_threshold));
-    const Room enough(context, UHAL_BOOL, best.order);
+    const Constant least(context, boxes.dtype, static_cast<double>(post_threshold));
+    const Scratch enough(context, UHAL_BOOL, best.order);
     context.map(uhal_map_greater, {&lowered, &least}, {&enough});
     context.map(uhal_map_logical_and, {&enough, &best.counts}, {&enough});
-    const Room values(context, boxes.dtype, {best.images, most}), at(context, UHAL_INT64, {best.images, most}),
+    const Scratch values(context, boxes.dtype, {best.images, most}), at(context, UHAL_INT64, {best.images, most}),
         images(context, UHAL_INT64, {best.images, 1}), chosen(context, UHAL_BOOL, {best.images, most});
     const View candidates = enough.reshaped({best.images, length});
-    find_best(context, lowered.reshaped({best.images, length}), candidates, values, at);
+    find_best_scores(context, lowered.reshaped({best.images, length}), candidates, values, at);
     const auto elements = index_attributes(1);
     context.run(UHAL_OP_GATHER_ELEMENTS, {&candidates, &at}, {&chosen}, &elements);
     count_chosen(context, chosen, counts);
     count_up(context, flat(images), 0, static_cast<double>(length));
     context.map(uhal_map_add, {&at, &images}, {&at});
-    const Places places(context, chosen);
+    const MaskPositions places(context, chosen);
     if (places.count() > 0) {
-      const Room sources(context, UHAL_INT64, {places.count()});
-      gather(context, flat(at), places.view(), sources);
+      const Scratch sources(context, UHAL_INT64, {places.count()});
+      gather_rows(context, flat(at), places.view(), sources);
       parts.emplace_back(context, of, sources, best.kept, flat(lowered), flat(best.rows));
     }
   }

@@ -19,11 +19,11 @@ namespace {
 OptionalInput optional(Input input) { return {{input.handle}}; }
 
 // Elements of a channel.
-double count_of(const View& image) {
+double elements_of_channel(const View& image) {
   return image.shape[1] == 0 ? 0 : static_cast<double>(image.elements() / image.shape[1]);
 }
 
-void sum(const Context& context, const View& x, const View& y) {
+void sum_to(const Context& context, const View& x, const View& y) {
   const auto attributes = reduce_attributes(UHAL_REDUCE_SUM);
   context.run(UHAL_OP_REDUCE, {&x}, {&y}, &attributes);
 }
@@ -39,7 +39,7 @@ void share_statistics(const Context& context, const Communicator& all, const Bat
     const auto attributes = batch_norm_attributes(0, 0, false);
     context.run(UHAL_OP_BATCH_NORM, {&of.in, nullptr, nullptr, nullptr, nullptr},
                 {&of.out, &mean, &variance, nullptr, nullptr}, &attributes);
-    fill(context, own.sliced(0, 2 * channels, 1), count_of(of.in), 0);
+    fill(context, own.sliced(0, 2 * channels, 1), elements_of_channel(of.in), 0);
   }
   submit(all, context.stream(), UHAL_ALL_GATHER, own.data, ranks.data, own.elements(), of.statistic);
 
@@ -48,16 +48,16 @@ void share_statistics(const Context& context, const Communicator& all, const Bat
              variance = of.batch_variance.unsqueezed(0);
   const int64_t one[] = {1, 1};
   const Scratch total(context, of.statistic, one, 2), parts(context, of.statistic, means);
-  sum(context, counts, total);
+  sum_to(context, counts, total);
   Chain share(3);
   share.step(uhal_map_multiply, {share.step(uhal_map_divide, {1, 2}), 0});
   context.run(UHAL_OP_MAP_CHAIN, {&means, &counts, &total}, {&parts}, share.program());
-  sum(context, parts, mean);
+  sum_to(context, parts, mean);
   Chain spread(5);
   const int squares = spread.step(uhal_map_add, {spread.step(uhal_map_squared_difference, {3, 4}), 0});
   spread.step(uhal_map_multiply, {spread.step(uhal_map_divide, {1, 2}), squares});
   context.run(UHAL_OP_MAP_CHAIN, {&variances, &counts, &total, &means, &mean}, {&parts}, spread.program());
-  sum(context, parts, variance);
+  sum_to(context, parts, variance);
 }
 
 }  // namespace
@@ -128,7 +128,7 @@ void sync_batch_norm_grad(Context context, Input x, Input scale, Input bias, Inp
     const auto attributes = batch_norm_attributes(momentum, epsilon, true);
     context.run(UHAL_OP_BATCH_NORM_BACKWARD, {&in, &gradient, nullptr, &mean, &variance},
                 {&unused_image, &own_dscale, &own_dbias}, &attributes);
-    fill(context, own.sliced(0, 2 * channels, 1), count_of(in), 0);
+    fill(context, own.sliced(0, 2 * channels, 1), elements_of_channel(in), 0);
   }
   store(context, own_dscale, dscale, scale);
   store(context, own_dbias, dbias, bias);

@@ -84,9 +84,11 @@ void follow_ways(const Context& context, const Lattice& stays, const Lattice& mo
 }
 
 // The steps and the numbers of labels of cells, to be held against the lengths of (batch, 1, 1).
-class Places : public Scratch {
+class CellPlaces : public Scratch {
  public:
-  Places(const Context& context, int64_t count) : Scratch(context, UHAL_INT64, {count}) { count_up(context, *this); }
+  CellPlaces(const Context& context, int64_t count) : Scratch(context, UHAL_INT64, {count}) {
+    count_up(context, *this);
+  }
   View as_steps() const { return reshaped({1, shape[0], 1}); }
   View as_labels(int64_t count) const { return sliced(0, 0, count).reshaped({1, 1, count}); }
 };
@@ -106,7 +108,7 @@ void require_lengths(const Context& context, const View& lengths, int64_t batch,
 // The sequences of a batch: what a blank and what the next label costs at each cell, as logarithms.
 struct Transducer {
   View x, lengths, counts;  // (batch, steps, labels + 1, classes); of steps and labels (batch, 1, 1)
-  const Places places;
+  const CellPlaces places;
   const Scratch emitted;  // (batch, labels): the labels, 0 behind the last one
   int64_t batch, steps, width;
 

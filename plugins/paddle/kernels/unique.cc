@@ -8,9 +8,9 @@ namespace unihal::paddle {
 namespace {
 
 // What is told apart, as rows: the elements, or the slices along an axis.
-class Rows {
+class ComparedRows {
  public:
-  Rows(const Context& context, const View& x, Span<int> axes) {
+  ComparedRows(const Context& context, const View& x, Span<int> axes) {
     if (axes.size() == 0) {
       whole_ = flat(x);
       rows_ = whole_.reshaped({x.elements(), 1});
@@ -60,7 +60,7 @@ void store_integers(const Context& context, const View& from, Dtype dtype, Outpu
 
 void unique(Context context, Input x, bool with_index, bool with_inverse, bool with_counts, Span<int> axes, Dtype dtype,
             Output y, Output index, Output inverse, Output counts) {
-  const Rows rows(context, x.view(), axes);
+  const ComparedRows rows(context, x.view(), axes);
   const int64_t count[] = {rows.count()};
   const Scratch order(context, UHAL_INT64, count, 1), sorted(context, rows.view().dtype, rows.view());
   sort_rows(context, rows.view(), order);
@@ -89,7 +89,7 @@ void unique(Context context, Input x, bool with_index, bool with_inverse, bool w
 
 void unique_consecutive(Context context, Input x, bool with_inverse, bool with_counts, Span<int> axes, Dtype dtype,
                         Output y, Output inverse, Output counts) {
-  const Rows rows(context, x.view(), axes);
+  const ComparedRows rows(context, x.view(), axes);
   Groups groups(context, rows.view());
   const View starts = groups.starts(context);
   rows.store(context, rows.view(), starts, y);

@@ -8,12 +8,6 @@
 namespace unihal::paddle {
 namespace {
 
-class Room : public Scratch {
- public:
-  Room(const Context& context, uhal_dtype dtype, std::initializer_list<int64_t> dims)
-      : Scratch(context, dtype, dims.begin(), static_cast<int>(dims.size())) {}
-};
-
 // Whether the sequences' lengths are greater than a number, or equal to it.
 void compare(const Context& context, int function, const View& lengths, int64_t number, const View& y) {
   const Scratch value(context, UHAL_INT64, nullptr, 0);
@@ -22,7 +16,7 @@ void compare(const Context& context, int function, const View& lengths, int64_t 
 }
 
 // Tags with this score, and their number, along the last axis.
-void find_best(const Context& context, const View& scores, const View& best, const View& tags) {
+void find_best_tags(const Context& context, const View& scores, const View& best, const View& tags) {
   const auto largest = reduce_attributes(UHAL_REDUCE_MAXIMUM);
   const auto descending = axis_attributes(scores.rank - 1, true);
   context.run(UHAL_OP_ARG_REDUCE, {&scores}, {&tags}, &descending);
@@ -30,7 +24,7 @@ void find_best(const Context& context, const View& scores, const View& best, con
 }
 
 int64_t longest(const Context& context, const View& lengths, int64_t steps) {
-  const Room most(context, UHAL_INT64, {1, 1});
+  const Scratch most(context, UHAL_INT64, {1, 1});
   const auto largest = reduce_attributes(UHAL_REDUCE_MAXIMUM);
   context.run(UHAL_OP_REDUCE, {&lengths}, {&most}, &largest);
   const auto length = static_cast<int64_t>(read_number(context, most));
@@ -54,13 +48,13 @@ void viterbi_decode(Context context, Input potentials, Input transitions, Input 
   if (with_borders && tags < 2) invalid(context, "there are no tags for begin and end");
   const uhal_dtype dtype = emissions.dtype;
   const View best = context.allocate(scores, dtype, &batch, 1);
-  const Room ends(context, UHAL_INT64, {batch, 1});
+  const Scratch ends(context, UHAL_INT64, {batch, 1});
   copy_or_cast(context, lengths.view().reshaped({batch, 1}), ends);
   const int64_t width = batch == 0 ? 0 : longest(context, ends, steps), dims[] = {batch, width};
   const View result = context.allocate(path, UHAL_INT64, dims, 2);
   if (batch == 0 || steps == 0 || tags == 0) return fill_zero(context, best);
 
-  const Room alpha(context, dtype, {batch, tags}), next(context, dtype, {batch, tags}),
+  const Scratch alpha(context, dtype, {batch, tags}), next(context, dtype, {batch, tags}),
       sums(context, dtype, {batch, tags, tags}), goes_on(context, UHAL_BOOL, {batch, 1});
   const auto emission = [&](int64_t t) {
     View view = emissions.sliced(1, t, 1).permuted({0, 2, 1});  // (sequences, tags, 1)
@@ -80,21 +74,21 @@ void viterbi_decode(Context context, Input potentials, Input transitions, Input 
     context.map(uhal_map_add, {&alpha, &begin}, {&alpha});
     end_at(0);
   }
-  std::deque<Room> before;  // of each step from the second on: the best tag before each
+  std::deque<Scratch> before;  // of each step from the second on: the best tag before each
   const View by_tag = rules.transposed(0, 1).unsqueezed(0);  // (1, tag, the one before)
   for (int64_t t = 1; t < width; ++t) {
     const View from = alpha.reshaped({batch, 1, tags}), potential = emission(t);
     context.map(uhal_map_add, {&from, &by_tag}, {&sums});
-    const Room& origin = before.emplace_back(context, UHAL_INT64, std::initializer_list<int64_t>{batch, tags});
-    find_best(context, sums, next.reshaped({batch, tags, 1}), origin.reshaped({batch, tags, 1}));
+    const Scratch& origin = before.emplace_back(context, UHAL_INT64, std::initializer_list<int64_t>{batch, tags});
+    find_best_tags(context, sums, next.reshaped({batch, tags, 1}), origin.reshaped({batch, tags, 1}));
     context.map(uhal_map_add, {&next, &potential}, {&next});
     compare(context, uhal_map_greater, ends, t, goes_on);
     context.map(uhal_map_select, {&goes_on, &next, &alpha}, {&alpha});
     if (with_borders) end_at(t);
   }
-  const Room tag(context, UHAL_INT64, {batch, 1}), earlier(context, UHAL_INT64, {batch, 1}),
+  const Scratch tag(context, UHAL_INT64, {batch, 1}), earlier(context, UHAL_INT64, {batch, 1}),
       none(context, UHAL_INT64, {batch, 1});
-  find_best(context, alpha, best.reshaped({batch, 1}), tag);
+  find_best_tags(context, alpha, best.reshaped({batch, 1}), tag);
   fill_zero(context, none);
   const auto along_tags = index_attributes(1);
   for (int64_t t = width; t-- > 0;) {
@@ -102,7 +96,7 @@ void viterbi_decode(Context context, Input potentials, Input transitions, Input 
     compare(context, uhal_map_greater, ends, t, goes_on);
     context.map(uhal_map_select, {&goes_on, &tag, &none}, {&column});
     if (t == 0) break;
-    const Room& origin = before[static_cast<size_t>(t) - 1];
+    const Scratch& origin = before[static_cast<size_t>(t) - 1];
     context.run(UHAL_OP_GATHER_ELEMENTS, {&origin, &tag}, {&earlier}, &along_tags);
     context.map(uhal_map_select, {&goes_on, &earlier, &tag}, {&tag});
   }

@@ -41,7 +41,7 @@ View last(const View& x, int64_t number) {
   return view;
 }
 
-struct Settings {
+struct YoloSettings {
   std::vector<double> widths, heights;  // of all anchors, as parts of the image
   std::vector<double> places;           // of each anchor among those of this head; -1: it is none of it
   std::vector<int> mask;                // the anchors of this head
@@ -51,7 +51,7 @@ struct Settings {
 
 // What a head says, (images, anchors, 5 + classes, cells), and the boxes that there are.
 struct Head {
-  Settings of;
+  YoloSettings of;
   View x, boxes, labels, scores;  // (images, boxes, 4), (images, boxes) and the same
   int64_t images, anchors, height, width, cells, count, entries;
   std::optional<Scratch> ones;
@@ -370,7 +370,7 @@ class Matches {
 };
 
 // softplus(x) - x z: the cross entropy of sigmoid(x) with z
-int cross_entropy(Chain& program, int x, int z) {
+int add_cross_entropy(Chain& program, int x, int z) {
   const int product = program.step(uhal_map_multiply, {x, z});
   return program.step(uhal_map_subtract, {program.step(uhal_map_softplus, {x}, {1, kLinear}), product});
 }
@@ -433,7 +433,7 @@ void yolo_loss(Context context, Input x, Input gt_box, Input gt_label, OptionalI
                score = head.scores.unsqueezed(2);
     const View center = matches.said.sliced(2, 0, 2), place = matches.goal.sliced(2, 0, 2);
     Chain entropy(4);
-    weighted(entropy, cross_entropy(entropy, 0, 1), 2, 3);
+    weighted(entropy, add_cross_entropy(entropy, 0, 1), 2, 3);
     context.run(UHAL_OP_MAP_CHAIN, {&center, &place, &weight, &counts}, {&part}, entropy.program());
     add_to_loss(context, part, losses);
     const View size = matches.said.sliced(2, 2, 2), goal = matches.goal.sliced(2, 2, 2);
@@ -452,7 +452,7 @@ void yolo_loss(Context context, Input x, Input gt_box, Input gt_label, OptionalI
   const View sure = head.entry(4);
   Chain program(2);
   const ObjectSteps of(program, 1);
-  weighted(program, cross_entropy(program, 0, of.is_object), of.weight, of.weight);
+  weighted(program, add_cross_entropy(program, 0, of.is_object), of.weight, of.weight);
   context.run(UHAL_OP_MAP_CHAIN, {&sure, &objects}, {&part}, program.program());
   add_to_loss(context, part, losses);
 }

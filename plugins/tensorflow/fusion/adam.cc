@@ -14,8 +14,6 @@
 namespace unihal::tensorflow {
 namespace {
 
-using Edge = Graph::Edge;
-
 // A running mean: variable += (value - variable) * rate.
 struct Mean {
   Edge variable = {-1, 0};

@@ -14,9 +14,9 @@ double rounding_of(TF_DataType type) { return type == TF_FLOAT ? 1e-6 : type == 
 
 // What takes longer to follow is no norm.
 constexpr int kMaxDepth = 48;
-constexpr size_t kMaxTerms = 24;
+constexpr size_t kMaxPolynomialTerms = 24;
 
-Extent join(Extent a, Extent b) {
+Extent joint_extent(Extent a, Extent b) {
   if (a == b || b == Extent::kScalar) return a;
   return a == Extent::kScalar ? b : Extent::kFull;
 }
@@ -64,7 +64,7 @@ const std::optional<Value>& Algebra::value(const Edge& edge) {
   ++depth_;
   std::optional<Value> result = compute(edge);
   --depth_;
-  if (result && result->polynomial.terms().size() > kMaxTerms) result.reset();
+  if (result && result->polynomial.terms().size() > kMaxPolynomialTerms) result.reset();
   return values_[{edge.node, edge.port}] = std::move(result);
 }
 
@@ -316,7 +316,7 @@ std::optional<Value> Algebra::compute(const Edge& edge) {
   const std::optional<Value> b = input(node, 1);
   if (!b || b->is_unproved) return std::nullopt;
   Value result;
-  result.extent = join(a->extent, b->extent);
+  result.extent = joint_extent(a->extent, b->extent);
   result.is_vector = result.extent == Extent::kColumn && (a->extent == Extent::kScalar || a->is_vector) &&
                      (b->extent == Extent::kScalar || b->is_vector);
   if (op == "Add" || op == "AddV2") {

@@ -25,8 +25,6 @@
 namespace unihal::tensorflow {
 namespace {
 
-using Edge = Graph::Edge;
-
 // What hides a score: whatever is left of it is 0 after the softmax.
 constexpr float kHidden = -1e4F;
 
@@ -40,18 +38,18 @@ struct Product {
 };
 
 // Those of tensors in a region.
-enum class Kind { kNone, kScores, kWeights, kWeightGradient, kProduct, kRowSum, kDifference, kScoreGradient };
+enum class RegionKind { kNone, kScores, kWeights, kWeightGradient, kProduct, kRowSum, kDifference, kScoreGradient };
 
 struct RegionValue {
-  Kind kind = Kind::kNone;
+  RegionKind kind = RegionKind::kNone;
   double factor = 1;
   std::string axes;
   bool is_masked = false;
 };
 
-class Attention : private AlgebraSearch {
+class AttentionSearch : private AlgebraSearch {
  public:
-  Attention(Graph& graph, OutputShapes& shapes, const std::set<int>& candidates, int root, bool anyway)
+  AttentionSearch(Graph& graph, OutputShapes& shapes, const std::set<int>& candidates, int root, bool anyway)
       : AlgebraSearch(graph, graph.main_type(root)),
         shapes_(shapes),
         candidates_(candidates),
@@ -275,7 +273,7 @@ class Attention : private AlgebraSearch {
     // The axes of what follows on the product, until one transposes them.
     std::string axes = score_axes_;
     for (int node : chain_) {
-      region_[node] = {Kind::kScores, 1, axes, false};
+      region_[node] = {RegionKind::kScores, 1, axes, false};
       if (at(node).op == "Transpose") axes = renamed(product.result);
     }
     return fits_scores(mask_) && fits_scores(bias_) && peel_mask();
@@ -405,7 +403,7 @@ class Attention : private AlgebraSearch {
   // -- the region
 
   bool find_result() {
-    region_[softmax_] = {Kind::kWeights, 1, score_axes_, false};
+    region_[softmax_] = {RegionKind::kWeights, 1, score_axes_, false};
     std::vector<int> weights{softmax_};
     for (size_t i = 0; i < weights.size() && i < 4; ++i) {
       for (int reader : readers({weights[i], 0})) {
@@ -423,7 +421,7 @@ class Attention : private AlgebraSearch {
             y_axes_ = result;
             zero_rows_ = value.is_masked;
           }
-        } else if (value_of({reader, 0}).kind == Kind::kWeights) {
+        } else if (value_of({reader, 0}).kind == RegionKind::kWeights) {
           weights.push_back(reader);
         }
       }
@@ -445,7 +443,7 @@ class Attention : private AlgebraSearch {
     ++depth_;
     const RegionValue value = compute(edge.node);
     --depth_;
-    if (value.kind == Kind::kNone) {
+    if (value.kind == RegionKind::kNone) {
       unknown_.insert(edge.node);
       return kNothing;
     }
@@ -468,9 +466,9 @@ class Attention : private AlgebraSearch {
     }
     if (op == "Sub") {
       const RegionValue gradient = value_of(input(node, 0)), sum = value_of(input(node, 1));
-      const bool fits = gradient.kind == Kind::kWeightGradient && sum.kind == Kind::kRowSum &&
+      const bool fits = gradient.kind == RegionKind::kWeightGradient && sum.kind == RegionKind::kRowSum &&
                         gradient.axes == sum.axes && is_close(gradient.factor, sum.factor);
-      return fits ? RegionValue{Kind::kDifference, gradient.factor, gradient.axes, false} : RegionValue();
+      return fits ? RegionValue{RegionKind::kDifference, gradient.factor, gradient.axes, false} : RegionValue();
     }
     if (op == "SelectV2") {
       const int side = inverted_ ? 2 : 1;
@@ -487,7 +485,7 @@ class Attention : private AlgebraSearch {
     if (op == "Transpose") {
       std::vector<int64_t> order;
       RegionValue value = after_scores(value_of(input(node, 0)));
-      if (value.kind == Kind::kNone || !graph_.vector_constant(input(node, 1).node, &order)) return {};
+      if (value.kind == RegionKind::kNone || !graph_.vector_constant(input(node, 1).node, &order)) return {};
       if (order.size() != value.axes.size()) return {};
       const std::string axes = value.axes;
       for (size_t i = 0; i < order.size(); ++i) {
@@ -501,17 +499,17 @@ class Attention : private AlgebraSearch {
 
   // What scores became before the softmax has one reader each, which is known.
   static RegionValue after_scores(const RegionValue& value) {
-    return value.kind == Kind::kScores ? RegionValue() : value;
+    return value.kind == RegionKind::kScores ? RegionValue() : value;
   }
 
   static bool is_close(double a, double b) { return std::abs(a - b) <= 1e-6 * std::abs(a); }
 
   static RegionValue multiplied(const RegionValue& a, const RegionValue& b) {
-    if (b.kind == Kind::kWeights && a.kind != Kind::kWeights) return multiplied(b, a);
-    if (a.kind != Kind::kWeights || a.axes != b.axes) return {};
+    if (b.kind == RegionKind::kWeights && a.kind != RegionKind::kWeights) return multiplied(b, a);
+    if (a.kind != RegionKind::kWeights || a.axes != b.axes) return {};
     const double factor = a.factor * b.factor;
-    if (b.kind == Kind::kWeightGradient) return {Kind::kProduct, factor, a.axes, false};
-    if (b.kind == Kind::kDifference) return {Kind::kScoreGradient, factor, a.axes, a.is_masked};
+    if (b.kind == RegionKind::kWeightGradient) return {RegionKind::kProduct, factor, a.axes, false};
+    if (b.kind == RegionKind::kDifference) return {RegionKind::kScoreGradient, factor, a.axes, a.is_masked};
     return {};
   }
 
@@ -524,7 +522,7 @@ class Attention : private AlgebraSearch {
       const Edge other = product.operands[1 - side];
       if (product.operands[side] != v_ || !rename(product, side, v_axes_, 'm', 'e', &operand, &result)) continue;
       if (!is_gradient(other, operand)) continue;
-      return {Kind::kWeightGradient, 1, result, false};
+      return {RegionKind::kWeightGradient, 1, result, false};
     }
     return {};
   }
@@ -532,7 +530,7 @@ class Attention : private AlgebraSearch {
   RegionValue summed(int node) {
     const Edge axes = input(node, 1);
     RegionValue value = after_scores(value_of(input(node, 0)));
-    if (value.kind == Kind::kNone || axes.node < 0) return {};
+    if (value.kind == RegionKind::kNone || axes.node < 0) return {};
     // Over what the scores were broadcast to, which is nothing.
     if (at(axes.node).op == "BroadcastGradientArgs") {
       return is_shape_of_scores(input(axes.node, axes.port)) ? value : RegionValue();
@@ -546,9 +544,9 @@ class Attention : private AlgebraSearch {
     }
     const auto rank = static_cast<int64_t>(value.axes.size());
     const int64_t at = list.front() < 0 ? list.front() + rank : list.front();
-    if (value.kind != Kind::kProduct || at < 0 || at >= rank || !graph_.flag(node, "keep_dims")) return {};
+    if (value.kind != RegionKind::kProduct || at < 0 || at >= rank || !graph_.flag(node, "keep_dims")) return {};
     if (value.axes[static_cast<size_t>(at)] != 'n') return {};
-    return {Kind::kRowSum, value.factor, value.axes, false};
+    return {RegionKind::kRowSum, value.factor, value.axes, false};
   }
 
   // The scores' shape, or the part of it that products of matrices broadcast.
@@ -557,7 +555,7 @@ class Attention : private AlgebraSearch {
     if (shape.node < 0 || at(shape.node).op != "Shape") return false;
     const Edge of = input(shape.node, 0);
     const RegionValue& value = value_of(of);
-    return value.kind != Kind::kNone && value.kind != Kind::kRowSum;
+    return value.kind != RegionKind::kNone && value.kind != RegionKind::kRowSum;
   }
 
   // Follows all that reads the region to the products that leave it. False if something else does.
@@ -582,7 +580,7 @@ class Attention : private AlgebraSearch {
           continue;
         }
         added_.clear();
-        if (value_of({reader, 0}).kind == Kind::kNone && !note_terminal(reader, node)) return false;
+        if (value_of({reader, 0}).kind == RegionKind::kNone && !note_terminal(reader, node)) return false;
         waiting.insert(waiting.end(), added_.begin(), added_.end());
       }
     }
@@ -599,12 +597,12 @@ class Attention : private AlgebraSearch {
       const Edge other = product.operands[1 - side];
       std::string operand, result;
       int output = -1;
-      if (value.kind == Kind::kWeights) {
+      if (value.kind == RegionKind::kWeights) {
         if (!is_close(value.factor, 1) || value.is_masked != zero_rows_) return false;
         if (!rename(product, side, value.axes, 'e', 'm', &operand, &result)) continue;
         if (!is_gradient(other, operand) || !are_same(result, v_axes_)) return false;
         output = 2;
-      } else if (value.kind == Kind::kScoreGradient) {
+      } else if (value.kind == RegionKind::kScoreGradient) {
         // A row that sees nothing has no gradient.
         if (!is_close(value.factor, scale_) || (mask_.node >= 0 && !value.is_masked)) return false;
         const bool of_q = rename(product, side, value.axes, 'd', 'n', &operand, &result) && other == k_;
@@ -881,7 +879,7 @@ bool fuse_attention(Graph& graph, const std::string& type, const std::vector<int
   bool found = false;
   for (int node : candidates) {
     if (graph[node].removed || graph[node].op != "Softmax" || graph.is_exposed(node)) continue;
-    found |= Attention(graph, shapes, known, node, anyway).fuse(type);
+    found |= AttentionSearch(graph, shapes, known, node, anyway).fuse(type);
   }
   return found;
 }

@@ -11,8 +11,6 @@
 namespace unihal::tensorflow {
 namespace {
 
-using Edge = Graph::Edge;
-
 // Of each Switch with a known condition the output that has the data.
 using Choices = std::map<int, int>;
 

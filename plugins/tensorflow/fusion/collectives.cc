@@ -13,7 +13,6 @@
 namespace unihal::tensorflow {
 namespace {
 
-using Edge = Graph::Edge;
 using Nodes = std::vector<int>;
 
 // Nodes of one op by device, in the order of the graph.
@@ -69,7 +68,7 @@ bool is_read_only_by(const Graph& graph, int node, int reader) {
                      [&](int consumer) { return consumer == reader; });
 }
 
-bool match(const Graph& graph, const std::string& type, int reduce, AllReduce* found) {
+bool match_all_reduce(const Graph& graph, const std::string& type, int reduce, AllReduce* found) {
   const auto dtype = graph.type_attribute(reduce, "T");
   const int concat = graph[reduce].inputs[0].node;
   const Nodes& readers = graph[reduce].consumers;
@@ -130,7 +129,7 @@ bool fuse_all_reduces(Graph& graph, const std::string& type, const Nodes& candid
   for (const auto& [device, nodes] : devices) {
     for (int node : nodes) {
       AllReduce one;
-      if (!match(graph, type, node, &one) || !graph.can_become_one(one.nodes, one.tensors)) return false;
+      if (!match_all_reduce(graph, type, node, &one) || !graph.can_become_one(one.nodes, one.tensors)) return false;
       lengths[device].insert(one.tensors.size());
       found.push_back(one);
     }

@@ -14,8 +14,6 @@
 namespace unihal::tensorflow {
 namespace {
 
-using Edge = Graph::Edge;
-
 constexpr size_t kMaxSearch = 20000;  // nodes that are looked at for one more node of a cluster
 
 class Clusters {

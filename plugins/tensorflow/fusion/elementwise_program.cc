@@ -15,8 +15,6 @@
 namespace unihal::tensorflow {
 namespace {
 
-using Edge = Graph::Edge;
-
 bool is_narrow_float(TF_DataType type) { return type == TF_FLOAT || type == TF_HALF || type == TF_BFLOAT16; }
 
 int data_input_count(const Graph& graph, int node) {
@@ -40,7 +38,7 @@ TF_DataType output_type(const Graph& graph, int node) {
   return graph.type_attribute(node, "T");
 }
 
-constexpr size_t kMaxTerms = 4;  // of an AddN
+constexpr size_t kMaxAddends = 4;  // of an AddN
 
 // The functions of a binary op with a constant as its second operand, or first, as one of parameters. A sum with -0 is
 // the other term to the last bit.
@@ -232,7 +230,7 @@ bool is_elementwise(const Graph& graph, int node, ShapeClasses& classes) {
     return is_narrow_float(to) && (is_narrow_float(from) || from == TF_BOOL) && !graph.flag(node, "Truncate");
   }
   if (op == "AddN") {
-    return is_narrow_float(graph.type_attribute(node, "T")) && count > 1 && count <= static_cast<int>(kMaxTerms);
+    return is_narrow_float(graph.type_attribute(node, "T")) && count > 1 && count <= static_cast<int>(kMaxAddends);
   }
   if (op == "BiasAdd") {  // over the last axis, as sums broadcast
     constexpr std::string_view kChannelsFirst = "NCHW";

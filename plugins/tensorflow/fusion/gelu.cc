@@ -11,8 +11,6 @@
 namespace unihal::tensorflow {
 namespace {
 
-using Edge = Graph::Edge;
-
 constexpr double kRootOfHalf = 0.70710678118654752440;
 constexpr double kRootOfTwoOverPi = 0.79788456080286535588;
 constexpr double kCubic = 0.044715;

@@ -13,12 +13,10 @@
 namespace unihal::tensorflow {
 namespace {
 
-using Edge = Graph::Edge;
-
 // A step waits for the gradients of all its variables, which stay in memory until then.
 constexpr size_t kLargestList = 64;
 
-struct Row {
+struct StepRow {
   const char* op;
   int variables;  // inputs that are resources
   int lists;      // of which the lists are; what follows is common
@@ -27,21 +25,21 @@ struct Row {
   // Whether the last list may be of a narrow type, as gradients are in mixed precision.
   bool takes_narrow;
 };
-constexpr Row kRows[] = {
+constexpr StepRow kStepRows[] = {
     {"UnihalAdam", 3, 4, false, true},           {"UnihalAdamWithDecay", 3, 4, false, true},
     {"UnihalMomentum", 2, 3, true, true},        {"UnihalScaledUpdate", 1, 2, true, true},
     {"UnihalMovingAverage", 1, 2, false, false},
 };
 
-const Row* row_of(const Graph& graph, int node) {
-  for (const Row& row : kRows) {
+const StepRow* step_row_of(const Graph& graph, int node) {
+  for (const StepRow& row : kStepRows) {
     if (graph[node].op == row.op) return &row;
   }
   return nullptr;
 }
 
 // Variables of more axes than a view has are stepped one by one, with runs of axes merged.
-bool has_known_shapes(const Graph& graph, int node, const Row& row) {
+bool has_known_shapes(const Graph& graph, int node, const StepRow& row) {
   for (int i = 0; i < row.variables; ++i) {
     const auto shape = shape_of_variable(graph, graph[node].inputs[static_cast<size_t>(i)].node);
     if (!shape || shape->size() > UHAL_MAX_RANK) return false;
@@ -58,7 +56,7 @@ void sort_factors(Graph& graph, const std::vector<int>& steps) {
     });
   };
   for (int step : steps) {
-    const Row& row = *row_of(graph, step);
+    const StepRow& row = *step_row_of(graph, step);
     const size_t rate = static_cast<size_t>(row.lists);
     std::vector<Edge> inputs = graph[step].inputs;
     if (!row.is_product || uses(inputs[rate - 1]) <= uses(inputs[rate])) continue;
@@ -69,7 +67,7 @@ void sort_factors(Graph& graph, const std::vector<int>& steps) {
 
 // Reads a gradient as it was before it was cast to float32, if nothing else reads the cast.
 void take_narrow(Graph& graph, int step) {
-  const Row& row = *row_of(graph, step);
+  const StepRow& row = *step_row_of(graph, step);
   if (!row.takes_narrow) return;
   std::vector<Edge> inputs = graph[step].inputs;
   Edge& gradient = inputs[static_cast<size_t>(row.lists - 1)];
@@ -88,7 +86,7 @@ void take_narrow(Graph& graph, int step) {
 }
 
 // What steps must have in common. A constant that each has of its own is one by its value.
-std::string key_of(const Graph& graph, int node, const Row& row) {
+std::string key_of(const Graph& graph, int node, const StepRow& row) {
   std::string key(graph[node].op);
   key += graph[node].device;
   key += graph.attributes_of(node).encoded();
@@ -104,7 +102,7 @@ std::string key_of(const Graph& graph, int node, const Row& row) {
   return key;
 }
 
-std::vector<Edge> joint_inputs(const Graph& graph, const std::vector<int>& nodes, const Row& row) {
+std::vector<Edge> joint_inputs(const Graph& graph, const std::vector<int>& nodes, const StepRow& row) {
   std::vector<Edge> joint;
   for (int list = 0; list < row.lists; ++list) {
     for (int node : nodes) joint.push_back(graph[node].inputs[static_cast<size_t>(list)]);
@@ -126,13 +124,13 @@ bool are_ordered(const Graph& graph, const std::vector<int>& nodes) {
 }
 
 // All of them, or, where something has to run between them, those of either half.
-bool join(Graph& graph, const std::vector<int>& nodes, const Row& row) {
+bool join_alike_steps(Graph& graph, const std::vector<int>& nodes, const StepRow& row) {
   if (nodes.size() < 2) return false;
   const std::vector<Edge> inputs = joint_inputs(graph, nodes, row);
   if (nodes.size() > kLargestList || are_ordered(graph, nodes) || !graph.can_become_one(nodes, inputs)) {
     const auto half = nodes.begin() + static_cast<std::ptrdiff_t>(nodes.size() / 2);
-    const bool first = join(graph, std::vector<int>(nodes.begin(), half), row);
-    return join(graph, std::vector<int>(half, nodes.end()), row) || first;
+    const bool first = join_alike_steps(graph, std::vector<int>(nodes.begin(), half), row);
+    return join_alike_steps(graph, std::vector<int>(half, nodes.end()), row) || first;
   }
   Graph::Attributes attributes = graph.attributes_of(nodes.front());
   attributes.set_integer("N", static_cast<int64_t>(nodes.size()));
@@ -146,15 +144,15 @@ bool join_steps(Graph& graph, const std::vector<int>& candidates) {
   std::vector<int> steps;
   for (int node : candidates) {
     if (graph[node].removed) continue;
-    const Row* row = row_of(graph, node);
+    const StepRow* row = step_row_of(graph, node);
     if (row != nullptr && graph.integer(node, "N") == 1 && has_known_shapes(graph, node, *row)) steps.push_back(node);
   }
   sort_factors(graph, steps);
   for (int step : steps) take_narrow(graph, step);
   std::map<std::string, std::vector<int>> alike;
-  for (int step : steps) alike[key_of(graph, step, *row_of(graph, step))].push_back(step);
+  for (int step : steps) alike[key_of(graph, step, *step_row_of(graph, step))].push_back(step);
   bool found = false;
-  for (const auto& [key, nodes] : alike) found |= join(graph, nodes, *row_of(graph, nodes.front()));
+  for (const auto& [key, nodes] : alike) found |= join_alike_steps(graph, nodes, *step_row_of(graph, nodes.front()));
   return found;
 }
 

@@ -9,8 +9,6 @@
 namespace unihal::tensorflow {
 namespace {
 
-using Edge = Graph::Edge;
-
 // momentum * velocity - rate * gradient
 struct Blend {
   Edge velocity = {-1, 0};  // a read of the variable

@@ -8,8 +8,6 @@
 
 namespace unihal::tensorflow {
 
-using Edge = Graph::Edge;
-
 bool fuse_moving_average(Graph& graph, int root) {
   if (graph[root].op != "AssignVariableOp" || graph.main_type(root) != TF_FLOAT) return false;
   Pattern pattern(graph, root);

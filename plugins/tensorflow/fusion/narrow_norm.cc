@@ -13,13 +13,11 @@
 namespace unihal::tensorflow {
 namespace {
 
-using Edge = Graph::Edge;
-
-struct Row {
+struct NormRow {
   const char* op;
   size_t tensors;  // inputs that x's type is of
 };
-constexpr Row kRows[] = {
+constexpr NormRow kNormRows[] = {
     {"UnihalBatchNorm", 1},     {"UnihalBatchNormInference", 1}, {"UnihalLayerNorm", 1},   {"UnihalRmsNorm", 1},
     {"UnihalBatchNormGrad", 2}, {"UnihalLayerNormGrad", 2},      {"UnihalRmsNormGrad", 2},
 };
@@ -48,7 +46,7 @@ bool is_only_cast_to(const Graph& graph, int node, TF_DataType type, std::vector
   return true;
 }
 
-bool narrow(Graph& graph, int node, const Row& row, std::vector<int>* casts) {
+bool narrow(Graph& graph, int node, const NormRow& row, std::vector<int>* casts) {
   const TF_DataType type = type_before(graph, graph[node].inputs[0], node);
   std::vector<int> after;
   if (type == 0 || graph.is_exposed(node) || !is_only_cast_to(graph, node, type, &after)) return false;
@@ -85,9 +83,9 @@ bool narrow(Graph& graph, int node, const Row& row, std::vector<int>* casts) {
 bool narrow_norms(Graph& graph, const std::vector<int>& candidates) {
   std::vector<int> casts;
   for (int node : candidates) {
-    const auto* row =
-        std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& r) { return graph[node].op == r.op; });
-    if (row == std::end(kRows) || graph[node].removed || graph.type_attribute(node, "T") != TF_FLOAT) continue;
+    const auto* row = std::find_if(std::begin(kNormRows), std::end(kNormRows),
+                                   [&](const NormRow& r) { return graph[node].op == r.op; });
+    if (row == std::end(kNormRows) || graph[node].removed || graph.type_attribute(node, "T") != TF_FLOAT) continue;
     narrow(graph, node, *row, &casts);
   }
   graph.prune(casts, {"Cast", "Identity"});

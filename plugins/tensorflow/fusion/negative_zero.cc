@@ -10,8 +10,6 @@
 
 namespace unihal::tensorflow {
 
-using Edge = Graph::Edge;
-
 bool fuse_negative_zero(Graph& graph, int root) {
   if (graph[root].op != "SelectV2" || graph.main_type(root) != TF_FLOAT) return false;
   Pattern pattern(graph, root);

@@ -14,9 +14,7 @@
 namespace unihal::tensorflow {
 namespace {
 
-using Edge = Graph::Edge;
-
-enum class Kind { kBatch, kBatchInference, kLayer, kRms };
+enum class NormKind { kBatch, kBatchInference, kLayer, kRms };
 
 class Norm : private AlgebraSearch {
  public:
@@ -37,7 +35,7 @@ class Norm : private AlgebraSearch {
   void write();
 
   int rsqrt_;
-  Kind kind_ = Kind::kBatch;
+  NormKind kind_ = NormKind::kBatch;
   int rank_ = 0;
   float epsilon_ = 0;
   Extent extent_ = Extent::kColumn;  // of the statistics
@@ -111,7 +109,7 @@ bool Norm::find_operand_of_inference(const Edge& variance) {
   Algebra algebra(graph_, kNoEdge, 0);
   const std::optional<Value> value = algebra.value(variance);
   if (!value || value->extent != Extent::kColumn || !value->is_vector) return false;
-  kind_ = Kind::kBatchInference;
+  kind_ = NormKind::kBatchInference;
   variance_edge_ = variance;
   for (int first : readers({rsqrt_, 0})) {
     for (int node : {rsqrt_, first}) {
@@ -132,17 +130,17 @@ bool Norm::match_statistics() {
   const std::optional<Value> variance = algebra_->value(input(rsqrt_, 0));
   if (!inverse || !variance) return false;
   inverse_ = inverse->polynomial;
-  if (kind_ == Kind::kBatchInference) return true;
+  if (kind_ == NormKind::kBatchInference) return true;
   if (inverse->extent != extent_) return false;
   const Polynomial x = algebra_->x();
   const Polynomial mean = algebra_->mean(x, extent_);
   const Polynomial squares = algebra_->mean(x * x, extent_) + Polynomial(static_cast<double>(epsilon_));
   if (algebra_->equal(variance->polynomial, squares - mean * mean)) {
-    kind_ = extent_ == Extent::kColumn ? Kind::kBatch : Kind::kLayer;
+    kind_ = extent_ == Extent::kColumn ? NormKind::kBatch : NormKind::kLayer;
     mean_ = mean;
     return true;
   }
-  kind_ = Kind::kRms;
+  kind_ = NormKind::kRms;
   return extent_ == Extent::kRow && algebra_->equal(variance->polynomial, squares);
 }
 
@@ -173,8 +171,8 @@ bool Norm::is_result(const Polynomial& polynomial, int parameters, Edge* scale, 
     }
   }
   if ((scale->node >= 0) + (offset->node >= 0) != parameters) return false;
-  if (kind_ == Kind::kRms && offset->node >= 0) return false;  // the op has none
-  if (kind_ == Kind::kBatchInference) {  // the mean is what else there is beside 1 / deviation and scale
+  if (kind_ == NormKind::kRms && offset->node >= 0) return false;  // the op has none
+  if (kind_ == NormKind::kBatchInference) {  // the mean is what else there is beside 1 / deviation and scale
     for (const auto& [monomial, factor] : polynomial.terms()) {
       for (const auto& entry : monomial) {
         if (entry.first == inverse || entry.first == x || !is_parameter(entry)) continue;
@@ -199,7 +197,7 @@ void Norm::find_result() {
     waiting.pop_back();
     if (!seen.insert(node).second) continue;
     Terms terms;
-    if (terms_of(node, inverse_, kind_ != Kind::kRms, &terms)) {
+    if (terms_of(node, inverse_, kind_ != NormKind::kRms, &terms)) {
       Edge scale, offset, mean;
       for (int parameters = 0; parameters <= 2; ++parameters) {
         const bool is_better = parameters > best || (parameters == best && terms.others.size() < others_.size());
@@ -255,7 +253,7 @@ bool Norm::match_gradient(const Edge& gradient, int rank, bool needs_operand) {
   const Polynomial products = algebra.sum(g * x * dy, extent_) - m * sums;
   const Polynomial n = algebra.count(extent_, -1);
   Polynomial dx = g * r * dy - n * r * r * r * (x - m) * products;
-  if (kind_ != Kind::kRms) dx = dx - n * r * sums;
+  if (kind_ != NormKind::kRms) dx = dx - n * r * sums;
   const Polynomial column_products = algebra.sum(by_row ? r * x * dy - r * m * dy : x * dy, Extent::kColumn) -
                                      (by_row ? Polynomial() : m * algebra.sum(dy, Extent::kColumn));
   const Polynomial dscale = by_row ? column_products : r * column_products;
@@ -387,7 +385,7 @@ void Norm::write() {
 
   Graph::Attributes forward = attributes;
   forward.set_integer("count", static_cast<int64_t>(parameters.size()));
-  if (kind_ == Kind::kBatch) forward.set_integer("rank", rank_);
+  if (kind_ == NormKind::kBatch) forward.set_integer("rank", rank_);
   static constexpr const char* kOps[] = {"UnihalBatchNorm", "UnihalBatchNormInference", "UnihalLayerNorm",
                                          "UnihalRmsNorm"};
   static constexpr const char* kGradients[] = {"UnihalBatchNormGrad", "", "UnihalLayerNormGrad", "UnihalRmsNormGrad"};
@@ -399,7 +397,7 @@ void Norm::write() {
   for (int node : variances_) graph_.redirect_data({node, 0}, {y, 2});
   if (gradient_.node >= 0) {
     std::vector<Edge> operands{x_, gradient_, {y, 1}};
-    if (kind_ != Kind::kRms) operands.push_back({y, 2});
+    if (kind_ != NormKind::kRms) operands.push_back({y, 2});
     if (scale_.node >= 0) operands.push_back(scale_);
     operands.insert(operands.end(), gradient_waits_.begin(), gradient_waits_.end());
     Graph::Attributes backward = attributes;
@@ -429,11 +427,11 @@ bool Norm::fuse() {
   if (!match_statistics()) return false;
   find_result();
   if (result_ < 0) return false;
-  if (kind_ != Kind::kBatchInference) find_gradient();
+  if (kind_ != NormKind::kBatchInference) find_gradient();
   if (!is_worthwhile()) return false;
   // One op for several results must not have to wait for what reads one of them.
   std::vector<Edge> operands{x_};
-  if (kind_ == Kind::kBatchInference) operands.insert(operands.end(), {mean_edge_, variance_edge_});
+  if (kind_ == NormKind::kBatchInference) operands.insert(operands.end(), {mean_edge_, variance_edge_});
   for (const Edge& edge : {scale_, offset_}) {
     if (edge.node >= 0) operands.push_back(edge);
   }
@@ -441,7 +439,7 @@ bool Norm::fuse() {
   std::vector<Edge> leaves = operands;
   leaves.insert(leaves.end(), others_.begin(), others_.end());
   std::vector<Edge> results{{result_, 0}};
-  if (kind_ == Kind::kBatch) find_statistics();
+  if (kind_ == NormKind::kBatch) find_statistics();
   for (int node : means_) results.push_back({node, 0});
   for (int node : variances_) results.push_back({node, 0});
   std::vector<int> nodes;

@@ -5,11 +5,10 @@
 #include <set>
 #include <utility>
 
+#include "plugins/tensorflow/graph_messages.h"
 #include "plugins/tensorflow/protobuf.h"
 
 namespace unihal::tensorflow {
-
-using Edge = Graph::Edge;
 
 Edge Pattern::input(int node, int index) const {
   if (node < 0 || static_cast<size_t>(index) >= graph_[node].inputs.size()) return {-1, 0};
@@ -65,9 +64,6 @@ int Pattern::read_of(const Edge& edge, const Edge& variable) {
 
 namespace {
 
-enum { kValueList = 1, kValueShape = 7, kListShape = 7 };
-enum { kShapeDimension = 2, kShapeUnknownRank = 3, kDimensionSize = 1 };
-
 std::optional<std::vector<int64_t>> parse_shape(std::string_view message) {
   std::vector<int64_t> shape;
   ProtobufReader fields(message);
@@ -101,7 +97,7 @@ std::optional<std::vector<int64_t>> shape_of_variable(const Graph& graph, int no
       if (fields.number() != kValueList) continue;
       ProtobufReader entries(fields.bytes());
       while (entries.next()) {
-        if (entries.number() == kListShape) shape = entries.bytes(), ++count;
+        if (entries.number() == kListShapes) shape = entries.bytes(), ++count;
       }
     }
   }

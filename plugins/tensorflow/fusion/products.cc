@@ -16,7 +16,6 @@
 namespace unihal::tensorflow {
 namespace {
 
-using Edge = Graph::Edge;
 using Sizes = std::vector<int64_t>;
 
 bool is_real(TF_DataType type) {
@@ -27,11 +26,11 @@ bool is_one_of(std::string_view op, std::initializer_list<std::string_view> ops)
   return std::find(ops.begin(), ops.end(), op) != ops.end();
 }
 
-std::optional<Sizes> sizes_of(const Graph& graph, OutputShapes& shapes, const Edge& edge) {
-  return edge.node < 0 ? std::nullopt : tensorflow::sizes_of(shapes.of(graph[edge.node].name, edge.port));
+std::optional<Sizes> sizes_of_edge(const Graph& graph, OutputShapes& shapes, const Edge& edge) {
+  return edge.node < 0 ? std::nullopt : sizes_of(shapes.of(graph[edge.node].name, edge.port));
 }
 
-bool is_channels_first(const Graph& graph, int node) { return graph.text(node, "data_format").substr(0, 2) == "NC"; }
+bool has_channels_first(const Graph& graph, int node) { return graph.text(node, "data_format").substr(0, 2) == "NC"; }
 
 // Those whose gradients TensorFlow computes from their results, so that nothing else asks for their operand.
 constexpr struct {
@@ -89,7 +88,7 @@ class Bias {
     const std::string_view op = graph_[value.node].op;
     const bool is_depthwise = op == "DepthwiseConv2dNative";
     if (!is_beside(value) || !(is_depthwise || op == "Conv2D" || op == "Conv3D")) return false;
-    if (is_channels_first(graph_, value.node) != is_channels_first(graph_, root_)) return false;
+    if (has_channels_first(graph_, value.node) != has_channels_first(graph_, root_)) return false;
     nodes_.push_back(value.node);
     Graph::Attributes attributes = graph_.attributes_of(value.node);
     attributes.set_bool("use_cudnn_on_gpu", true);
@@ -123,8 +122,8 @@ class Bias {
 
   // Whether the bias has a number for each column of the product, also where the columns were made several axes.
   bool fits(const Edge& product) {
-    const std::optional<Sizes> bias = sizes_of(graph_, shapes_, bias_);
-    const std::optional<Sizes> columns = sizes_of(graph_, shapes_, product);
+    const std::optional<Sizes> bias = sizes_of_edge(graph_, shapes_, bias_);
+    const std::optional<Sizes> columns = sizes_of_edge(graph_, shapes_, product);
     if (!bias || bias->empty() || !columns || columns->empty()) return false;
     int64_t count = 1;
     for (int64_t size : *bias) {
@@ -132,10 +131,10 @@ class Bias {
       count *= size;
     }
     if (columns->back() != count) return false;
-    if (reshape_ < 0) return bias->size() == 1 && !is_channels_first(graph_, root_);
-    const std::optional<Sizes> shape = sizes_of(graph_, shapes_, {reshape_, 0});
+    if (reshape_ < 0) return bias->size() == 1 && !has_channels_first(graph_, root_);
+    const std::optional<Sizes> shape = sizes_of_edge(graph_, shapes_, {reshape_, 0});
     if (!shape || shape->size() < bias->size()) return false;
-    if (graph_[root_].op == "BiasAdd" && is_channels_first(graph_, root_)) return false;
+    if (graph_[root_].op == "BiasAdd" && has_channels_first(graph_, root_)) return false;
     return std::equal(bias->rbegin(), bias->rend(), shape->rbegin());
   }
 
@@ -178,7 +177,7 @@ bool fuse_bias_gradient(Graph& graph, int root) {
   if (!is_real(graph.main_type(root)) || graph.is_exposed(root)) return false;
   const Edge gradient = graph[root].inputs[0];
   const int filter = reader_of(graph, gradient, {"Conv2DBackpropFilter", "Conv3DBackpropFilterV2"}, root);
-  if (filter < 0 || is_channels_first(graph, filter) != is_channels_first(graph, root)) return false;
+  if (filter < 0 || has_channels_first(graph, filter) != has_channels_first(graph, root)) return false;
   const std::vector<Edge> inputs(graph[filter].inputs.begin(), graph[filter].inputs.begin() + 3);
   if (!graph.can_become_one({filter, root}, inputs)) return false;
   Graph::Attributes attributes = graph.attributes_of(filter);
@@ -196,7 +195,7 @@ bool fuse_product_sum(Graph& graph, int root, OutputShapes& shapes) {
   const int product = pattern.make(root, 0, "BatchMatMulV2", type);
   if (product < 0 || !graph.flag(product, "adj_x") || graph.flag(product, "adj_y")) return false;
   const Edge x = pattern.input(product, 0), y = pattern.input(product, 1);
-  const std::optional<Sizes> x_sizes = sizes_of(graph, shapes, x), y_sizes = sizes_of(graph, shapes, y);
+  const std::optional<Sizes> x_sizes = sizes_of_edge(graph, shapes, x), y_sizes = sizes_of_edge(graph, shapes, y);
   if (!x_sizes || !y_sizes || x_sizes->size() != y_sizes->size() || x_sizes->size() < 3) return false;
   // Matrices that are broadcast to a batch are summed as often as they are read.
   if (!std::equal(x_sizes->begin(), x_sizes->end() - 1, y_sizes->begin())) return false;

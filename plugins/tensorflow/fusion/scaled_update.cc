@@ -6,8 +6,6 @@
 
 namespace unihal::tensorflow {
 
-using Edge = Graph::Edge;
-
 bool fuse_scaled_update(Graph& graph, int root) {
   if (graph[root].op != "AssignSubVariableOp" || graph.main_type(root) != TF_FLOAT) return false;
   Pattern pattern(graph, root);

@@ -6,8 +6,6 @@
 
 namespace unihal::tensorflow {
 
-using Edge = Graph::Edge;
-
 Edge AlgebraSearch::input(int node, int index) const {
   const std::vector<Edge>& inputs = graph_[node].inputs;
   if (static_cast<size_t>(index) >= inputs.size()) return kNoEdge;

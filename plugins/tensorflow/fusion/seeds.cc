@@ -16,8 +16,6 @@
 namespace unihal::tensorflow {
 namespace {
 
-using Edge = Graph::Edge;
-
 struct Seed {
   std::vector<int> nodes;  // the first gives key and counter
   Edge value = {-1, 0};
@@ -36,7 +34,7 @@ int made_by(const Graph& graph, int node, int index, std::string_view op) {
   return edge.node;
 }
 
-bool match(const Graph& graph, int root, Seed* seed) {
+bool match_seed(const Graph& graph, int root, Seed* seed) {
   if (graph[root].op != "StatelessRandomGetKeyCounter" || graph.is_exposed(root)) return false;
   const int cast = made_by(graph, root, 0, "Cast");
   if (cast < 0 || graph.type_attribute(cast, "SrcT") != TF_INT64 || graph.type_attribute(cast, "DstT") != TF_INT32) {
@@ -59,7 +57,7 @@ bool match(const Graph& graph, int root, Seed* seed) {
 }
 
 // All of them, or, where something has to run between them, those of either half.
-bool join(Graph& graph, const std::vector<Seed>& seeds) {
+bool join_seeds(Graph& graph, const std::vector<Seed>& seeds) {
   std::vector<int> nodes;
   std::vector<Edge> inputs, results;
   for (const Seed& seed : seeds) {
@@ -69,8 +67,8 @@ bool join(Graph& graph, const std::vector<Seed>& seeds) {
   if (!graph.can_become_one(nodes, inputs)) {
     if (seeds.size() < 2) return false;
     const auto half = seeds.begin() + static_cast<std::ptrdiff_t>(seeds.size() / 2);
-    const bool first = join(graph, std::vector<Seed>(seeds.begin(), half));
-    return join(graph, std::vector<Seed>(half, seeds.end())) || first;
+    const bool first = join_seeds(graph, std::vector<Seed>(seeds.begin(), half));
+    return join_seeds(graph, std::vector<Seed>(half, seeds.end())) || first;
   }
   for (int port = 0; port < 2; ++port) {
     for (const Seed& seed : seeds) results.push_back({seed.nodes.front(), port});
@@ -89,11 +87,11 @@ bool fuse_seeds(Graph& graph, const std::vector<int>& candidates) {
   std::map<std::pair<std::string_view, int64_t>, std::vector<Seed>> alike;
   for (int node : candidates) {
     Seed seed;
-    if (graph[node].removed || !match(graph, node, &seed)) continue;
+    if (graph[node].removed || !match_seed(graph, node, &seed)) continue;
     alike[{graph[node].device, seed.modulus}].push_back(seed);
   }
   bool found = false;
-  for (const auto& [key, seeds] : alike) found |= join(graph, seeds);
+  for (const auto& [key, seeds] : alike) found |= join_seeds(graph, seeds);
   return found;
 }
 

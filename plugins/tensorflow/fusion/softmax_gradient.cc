@@ -6,8 +6,6 @@
 
 namespace unihal::tensorflow {
 
-using Edge = Graph::Edge;
-
 bool fuse_softmax_gradient(Graph& graph, int root) {
   const TF_DataType type = graph.main_type(root);
   if (graph[root].op != "Mul" || !(type == TF_FLOAT || type == TF_HALF || type == TF_BFLOAT16)) return false;

@@ -14,8 +14,6 @@
 namespace unihal::tensorflow {
 namespace {
 
-using Edge = Graph::Edge;
-
 bool is_on_host(const Graph& graph, int node) { return is_on(graph[node].device, "CPU"); }
 
 // Whether a node passes on what comes from the host to readers on the host.

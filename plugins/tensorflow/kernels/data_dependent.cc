@@ -4,19 +4,13 @@
 // Ids outside their segments are left out and no error, as in index.cc.
 #include <string>
 
+#include "plugins/tensorflow/kernels/index.h"
 #include "plugins/tensorflow/kernels/number.h"
 #include "plugins/tensorflow/kernels/partition.h"
 #include "plugins/tensorflow/registrar.h"
 
 namespace unihal::tensorflow {
 namespace {
-
-// Column `number` of a matrix.
-View column(const View& matrix, int number) {
-  View result = matrix.sliced(1, number, 1);
-  result.rank = 1;
-  return result;
-}
 
 // Where(condition) -> coordinates (count, rank). They are counted first: the largest case has as many rows as the
 // condition has elements.
@@ -218,8 +212,8 @@ class SparseTensorDenseMatMul : public Kernel {
       context.zero(output);
       return;
     }
-    const View ids = column(indices, adjoint_a_ ? 1 : 0);
-    const View columns = column(indices, adjoint_a_ ? 0 : 1);
+    const View ids = column_of(indices, adjoint_a_ ? 1 : 0);
+    const View columns = column_of(indices, adjoint_a_ ? 0 : 1);
     const uhal_segment_attributes attributes = segment_attributes(UHAL_REDUCE_SUM);
     context.launch(UHAL_OP_SEGMENT_REDUCE, {&b, &ids, &columns, &values}, {&output}, &attributes);
   }

@@ -73,7 +73,7 @@ bool take_diagonals(Term* term) {
   return true;
 }
 
-int64_t product(const View& view, size_t begin, size_t count) {
+int64_t size_of_axes(const View& view, size_t begin, size_t count) {
   int64_t elements = 1;
   for (size_t i = begin; i < begin + count; ++i) elements *= view.shape[i];
   return elements;
@@ -97,9 +97,9 @@ View as_matrices(Context& context, View view, size_t batch, size_t rows, size_t 
   View matrices = view;
   const int row = static_cast<int>(batch);
   matrices.rank = row + 2;
-  matrices.shape[row] = product(view, batch, rows);
+  matrices.shape[row] = size_of_axes(view, batch, rows);
   matrices.strides[row] = rows > 0 ? view.strides[batch + rows - 1] : 1;
-  matrices.shape[row + 1] = product(view, batch + rows, columns);
+  matrices.shape[row + 1] = size_of_axes(view, batch + rows, columns);
   matrices.strides[row + 1] = columns > 0 ? view.strides[batch + rows + columns - 1] : 1;
   return matrices;
 }

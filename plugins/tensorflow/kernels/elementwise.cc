@@ -14,13 +14,12 @@ namespace unihal::tensorflow {
 namespace {
 
 constexpr DtypeSet kSigned = kFloats | kSignedIntegers;
-constexpr DtypeSet kWideFloats = only(UHAL_FLOAT32) | only(UHAL_FLOAT64);
 constexpr double kSeluScale = 1.0507009873554804934;
 constexpr double kSeluAlpha = 1.6732632423543772848;
 // Above this softplus(x) is x to the last bit, in float64 too.
 constexpr double kSoftplusThreshold = 40;
 
-constexpr MapRow kRows[] = {
+constexpr MapRow kMapRows[] = {
     // arithmetic
     {"Add", uhal_map_add, without_int32(kNumbers) | kComplex},
     {"AddV2", uhal_map_add, without_int32(kNumbers) | kComplex},
@@ -443,12 +442,13 @@ class AddN : public Kernel {
 }  // namespace
 
 const MapRow* find_map_row(std::string_view op) {
-  const auto* row = std::find_if(std::begin(kRows), std::end(kRows), [op](const MapRow& r) { return op == r.op; });
-  return row == std::end(kRows) ? nullptr : row;
+  const auto* row =
+      std::find_if(std::begin(kMapRows), std::end(kMapRows), [op](const MapRow& r) { return op == r.op; });
+  return row == std::end(kMapRows) ? nullptr : row;
 }
 
 void register_elementwise(Registrar& registrar) {
-  for (const MapRow& row : kRows) {
+  for (const MapRow& row : kMapRows) {
     if (row.dtypes != 0) {
       registrar.add<Map>(row.op, {{"T", row.dtypes}});
     } else {

@@ -9,10 +9,6 @@ namespace {
 
 enum class Signal { kComplex, kToComplex, kToReal };
 
-View temporary(Context& context, uhal_dtype dtype, const Shape& shape) {
-  return context.temporary(dtype, shape.data(), static_cast<int>(shape.size()));
-}
-
 // Transforms `input` to `output`, of which the last of `axes` has half a spectrum on the complex side where the other
 // is real. An inverse is divided by the number of elements.
 void transform(Context& context, View input, const View& output, std::vector<int> axes, bool inverse) {
@@ -60,7 +56,7 @@ View with_lengths(Context& context, const View& input, const std::vector<int>& a
     part = part.sliced(axes[i], 0, std::min(lengths[i], input.shape[axes[i]]));
   }
   if (shape_of(part) == wanted) return part;
-  const View padded = temporary(context, input.dtype, wanted);
+  const View padded = context.temporary(input.dtype, wanted);
   if (!context.ok() || !context.zero(padded)) return padded;
   View target = padded;
   for (int axis : axes) target = target.sliced(axis, 0, part.shape[axis]);

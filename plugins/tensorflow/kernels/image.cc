@@ -19,14 +19,6 @@ void check_corners(Construction& construction, const uhal_resize_attributes& att
   }
 }
 
-// The view in float32, through a copy if it is not.
-View as_float(Context& context, const View& view) {
-  if (!context.ok() || view.dtype == UHAL_FLOAT32) return view;
-  const View real = context.temporary(UHAL_FLOAT32, view.shape, view.rank);
-  if (view.elements() > 0) context.cast(view, real);
-  return real;
-}
-
 // (images, size): bilinear interpolation gives float32 whatever the images are, nearest keeps their dtype.
 template <uhal_resize_mode kMode>
 class Resize : public Kernel {
@@ -45,7 +37,7 @@ class Resize : public Kernel {
                                   to_text(images) + " and " + to_text(size.data(), static_cast<int>(size.size())));
     }
     const bool floating = contains(kFloats, images.dtype);
-    const View source = kMode == UHAL_RESIZE_NEAREST && floating ? images : as_float(context, images);
+    const View source = kMode == UHAL_RESIZE_NEAREST && floating ? images : context.as(UHAL_FLOAT32, images);
     const View output = context.output(0, kMode == UHAL_RESIZE_NEAREST ? images.dtype : UHAL_FLOAT32,
                                        {images.shape[0], size[0], size[1], images.shape[3]});
     if (!context.ok() || output.elements() == 0) return;

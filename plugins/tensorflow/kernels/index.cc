@@ -250,6 +250,12 @@ class OneHot : public Kernel {
 
 }  // namespace
 
+View column_of(const View& matrix, int64_t number) {
+  View result = matrix.sliced(1, number, 1);
+  result.rank = 1;
+  return result;
+}
+
 void register_index(Registrar& registrar) {
   registrar.add<Gather<true>>("GatherV2", {{"Tparams", kAll}, {"Tindices", kIndices}}, {"axis"});
   registrar.add<Gather<false>>("Gather", {{"Tparams", kAll}, {"Tindices", kIndices}});

@@ -14,6 +14,9 @@ void gather(Context& context, const View& params, const View& indices, int axis,
 // Output 0 = params[indices[..., :]].
 void gather_nd(Context& context, const View& params, const View& indices);
 
+// Column `number` of a matrix.
+View column_of(const View& matrix, int64_t number);
+
 // How updates combine with what is there.
 struct Scatter {
   uhal_reduction reduction;

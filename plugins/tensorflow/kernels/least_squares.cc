@@ -47,10 +47,10 @@ class MatrixSolveLs : public Kernel {
     const int64_t m = a.shape[a.rank - 2], n = a.shape[a.rank - 1], k = b.shape[b.rank - 1], side = std::min(m, n);
     const bool tall = m >= n;
     const View turned = adjoint_of(context, a, true);
-    const View square = temporary(context, a.dtype, batches_and(a, {side, side}));
-    const View right = tall ? temporary(context, a.dtype, batches_and(a, {side, k})) : b;
-    const View half = temporary(context, a.dtype, batches_and(a, {side, k}));
-    const View solved = tall ? x : temporary(context, a.dtype, batches_and(a, {side, k}));
+    const View square = context.temporary(a.dtype, batches_and(a, {side, side}));
+    const View right = tall ? context.temporary(a.dtype, batches_and(a, {side, k})) : b;
+    const View half = context.temporary(a.dtype, batches_and(a, {side, k}));
+    const View solved = tall ? x : context.temporary(a.dtype, batches_and(a, {side, k}));
     Info info(context, square);
     if (!context.ok() || !multiply(context, tall ? turned : a, tall ? a : turned, square)) return;
     View diagonal = square;
@@ -71,14 +71,14 @@ class MatrixSolveLs : public Kernel {
   static void solve_by_values(Context& context, const View& a, const View& b, const View& x) {
     const int64_t m = a.shape[a.rank - 2], n = a.shape[a.rank - 1], k = std::min(m, n);
     const uhal_dtype real = real_of(a.dtype);
-    const View u = temporary(context, a.dtype, batches_and(a, {m, k}));
-    const View vh = temporary(context, a.dtype, batches_and(a, {k, n}));
-    const View values = temporary(context, real, batches_and(a, {k}));
-    const View factors = temporary(context, real, batches_and(a, {k}));
-    const View limit = temporary(context, real, batches_and(a, {1}));
-    const View counts = temporary(context, UHAL_BOOL, batches_and(a, {k}));
+    const View u = context.temporary(a.dtype, batches_and(a, {m, k}));
+    const View vh = context.temporary(a.dtype, batches_and(a, {k, n}));
+    const View values = context.temporary(real, batches_and(a, {k}));
+    const View factors = context.temporary(real, batches_and(a, {k}));
+    const View limit = context.temporary(real, batches_and(a, {1}));
+    const View counts = context.temporary(UHAL_BOOL, batches_and(a, {k}));
     const View zero = context.temporary(real, nullptr, 0);
-    const View inner = temporary(context, a.dtype, batches_and(a, {k, b.shape[b.rank - 1]}));
+    const View inner = context.temporary(a.dtype, batches_and(a, {k, b.shape[b.rank - 1]}));
     Info info(context, a);
     if (!context.ok() || !context.launch(UHAL_OP_SVD, {&a}, {&values, &u, &vh, &info.view()})) return;
     const double epsilon = real == UHAL_FLOAT64 ? std::numeric_limits<double>::epsilon()

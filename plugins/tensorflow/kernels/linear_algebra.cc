@@ -81,8 +81,8 @@ class Lu : public Kernel {
     const View lu = context.output_like(0, a);
     const View p = context.output(1, type_, rows);
     if (!context.ok() || lu.elements() == 0) return;
-    const View pivots = temporary(context, UHAL_INT32, rows);
-    const View order = type_ == UHAL_INT32 ? p : temporary(context, UHAL_INT32, rows);
+    const View pivots = context.temporary(UHAL_INT32, rows);
+    const View order = type_ == UHAL_INT32 ? p : context.temporary(UHAL_INT32, rows);
     Info info(context, a);
     if (!context.ok() || !context.launch(UHAL_OP_LU, {&a}, {&lu, &pivots, &order, &info.view()})) return;
     if (type_ != UHAL_INT32) context.cast(order, p);
@@ -101,8 +101,8 @@ struct Factors {
   Factors(Context& context, const View& a) : info(context, a) {
     const Shape rows = batches_and(a, {a.shape[a.rank - 1]});
     lu = context.temporary_like(a);
-    pivots = temporary(context, UHAL_INT32, rows);
-    order = temporary(context, UHAL_INT32, rows);
+    pivots = context.temporary(UHAL_INT32, rows);
+    order = context.temporary(UHAL_INT32, rows);
     if (context.ok()) context.launch(UHAL_OP_LU, {&a}, {&lu, &pivots, &order, &info.view()});
   }
 
@@ -194,14 +194,14 @@ class Determinant : public Kernel {
     }
     const Factors factors(context, a);
     const Shape numbers = batches_and(a, {a.shape[a.rank - 1]});
-    const View terms = temporary(context, a.dtype, numbers), signs = temporary(context, real, numbers);
+    const View terms = context.temporary(a.dtype, numbers), signs = context.temporary(real, numbers);
     if (!context.ok()) return;
     View diagonal = factors.lu;
     diagonal.rank -= 1;
     diagonal.strides[diagonal.rank - 1] += factors.lu.strides[diagonal.rank];
     // -1 for each exchange of rows: 1 - 2 (pivots != place).
-    const View places = temporary(context, UHAL_INT32, Shape{numbers.back()});
-    const View exchanged = temporary(context, UHAL_BOOL, numbers);
+    const View places = context.temporary(UHAL_INT32, Shape{numbers.back()});
+    const View exchanged = context.temporary(UHAL_BOOL, numbers);
     if (!context.ok()) return;
     uhal_iota_attributes count = {};
     count.struct_size = sizeof count;
@@ -223,7 +223,7 @@ class Determinant : public Kernel {
       reduce(context, UHAL_REDUCE_SUM, signs, logarithm);
     } else {
       const Shape batches = batches_and(a, {});
-      const View sums = temporary(context, real, batches);
+      const View sums = context.temporary(real, batches);
       if (!context.ok()) return;
       reduce(context, UHAL_REDUCE_SUM, signs, sums);
       context.cast(sums, logarithm);
@@ -271,7 +271,7 @@ class SelfAdjointEig : public Kernel {
     const View vectors = vectors_ ? context.output_like(1, a) : context.output(1, a.dtype, Shape{0});
     if (!context.ok() || values.elements() == 0) return;
     const bool is_real = real_of(a.dtype) == a.dtype;
-    const View found = is_real ? values : temporary(context, real_of(a.dtype), numbers);
+    const View found = is_real ? values : context.temporary(real_of(a.dtype), numbers);
     Info info(context, a);
     if (!context.ok()) return;
     const View* wanted = vectors_ ? &vectors : nullptr;
@@ -302,7 +302,7 @@ class Svd : public Kernel {
     const View v = context.output(2, a.dtype, vectors_ ? batches_and(a, {n, full_ ? n : k}) : Shape{0});
     if (!context.ok() || s.elements() + u.elements() + v.elements() == 0) return;
     const bool is_real = real_of(a.dtype) == a.dtype;
-    const View found = is_real ? s : temporary(context, real_of(a.dtype), numbers);
+    const View found = is_real ? s : context.temporary(real_of(a.dtype), numbers);
     if (!context.ok()) return;
     if (!vectors_) {
       context.launch(UHAL_OP_SVD, {&a}, {&found});
@@ -408,7 +408,7 @@ class TridiagonalSolve : public Kernel {
     if (n > kLargest) return context.refuse("a tridiagonal system of more than 2048 unknowns");
     const View output = context.output_like(0, rhs);
     if (!context.ok() || output.elements() == 0) return;
-    const View matrix = temporary(context, diagonals.dtype, batches_and(diagonals, {n, n}));
+    const View matrix = context.temporary(diagonals.dtype, batches_and(diagonals, {n, n}));
     if (!context.ok() || !context.zero(matrix)) return;
     const int row = diagonals.rank - 2;
     for (int64_t i = 0; i < 3; ++i) {

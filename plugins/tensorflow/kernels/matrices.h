@@ -82,10 +82,6 @@ class Info {
   View view_;
 };
 
-inline View temporary(Context& context, uhal_dtype dtype, const Shape& shape) {
-  return context.temporary(dtype, shape.data(), static_cast<int>(shape.size()));
-}
-
 inline bool solve_triangle(Context& context, const View& a, const View& b, const View& x, bool upper,
                            bool unit_diagonal, bool conjugate = false) {
   uhal_triangular_solve_attributes attributes = {};

@@ -14,11 +14,9 @@ namespace {
 
 constexpr double kInfinity = HUGE_VAL;
 
-View vector(Context& context, uhal_dtype dtype, int64_t length) { return context.temporary(dtype, &length, 1); }
-
 // Writes to `count` how many elements of `x` are function(element, limit) to; with a NaN for `limit`, how many are NaN.
 void count_where(Context& context, const View& x, uhal_map_function function, double limit, const View& count) {
-  const View found = vector(context, UHAL_INT64, x.elements());
+  const View found = context.temporary_vector(UHAL_INT64, x.elements());
   const View scalar = context.temporary(x.dtype, nullptr, 0);
   if (!context.ok()) return;
   if (x.elements() == 0) {
@@ -44,7 +42,7 @@ class CheckNumerics : public Kernel {
     const View x = context.flat_input(0);
     const Shape shape = context.dims(0);
     if (!context.ok()) return;
-    const View counts = vector(context, UHAL_INT64, 3);
+    const View counts = context.temporary_vector(UHAL_INT64, 3);
     if (!context.ok()) return;
     count_where(context, x, uhal_map_equal, -kInfinity, counts.sliced(0, 0, 1));
     count_where(context, x, uhal_map_equal, kInfinity, counts.sliced(0, 1, 1));
@@ -123,7 +121,7 @@ class DebugNumericSummary : public Kernel {
 
   void count(Context& context, const View& x, Count what, const View& slot) const {
     const bool floating = contains(kFloats, x.dtype);
-    const View other = vector(context, UHAL_INT64, 1);
+    const View other = context.temporary_vector(UHAL_INT64, 1);
     if (!context.ok()) return;
     if (!floating && what <= kNotFinite) {
       context.zero(slot);
@@ -156,7 +154,7 @@ class DebugNumericSummary : public Kernel {
 
   // 1 where a count is not 0.
   static void flag(Context& context, const View& slot) {
-    const View zero = vector(context, UHAL_INT64, 1);
+    const View zero = context.temporary_vector(UHAL_INT64, 1);
     if (context.ok() && context.zero(zero)) context.map(uhal_map_not_equal, {&slot, &zero}, {&slot});
   }
 
@@ -164,7 +162,7 @@ class DebugNumericSummary : public Kernel {
              bool infinities_as_values) const {
     const auto known = static_cast<int64_t>(values.size());
     const View output = context.output(0, dtype_, Shape{known + static_cast<int64_t>(counts.size())});
-    const View found = vector(context, UHAL_INT64, static_cast<int64_t>(counts.size()));
+    const View found = context.temporary_vector(UHAL_INT64, static_cast<int64_t>(counts.size()));
     for (int64_t i = 0; context.ok() && i < known; ++i)
       context.fill(output.sliced(0, i, 1), values[static_cast<size_t>(i)], 0);
     int64_t i = 0;
@@ -177,8 +175,8 @@ class DebugNumericSummary : public Kernel {
         context.cast(slot, to);
         continue;
       }
-      const View value = vector(context, dtype_, 1);
-      const View zero = vector(context, dtype_, 1);
+      const View value = context.temporary_vector(dtype_, 1);
+      const View zero = context.temporary_vector(dtype_, 1);
       if (!context.ok()) return;
       context.fill(value, what == kNan ? NAN : what == kPositiveInfinity ? kInfinity : -kInfinity, 0);
       context.zero(zero);
@@ -225,9 +223,9 @@ class HistogramFixedWidth : public Kernel {
     }
     const View output = context.output(0, dtype_, Shape{bins});
     const int64_t count = values.elements();
-    const View ids = vector(context, UHAL_INT32, count);
+    const View ids = context.temporary_vector(UHAL_INT32, count);
     const View step = context.temporary(UHAL_FLOAT64, nullptr, 0);
-    const View counts = vector(context, UHAL_INT64, bins + 1);
+    const View counts = context.temporary_vector(UHAL_INT64, bins + 1);
     if (!context.ok()) return;
     if (count == 0) {
       context.zero(output);
@@ -306,9 +304,9 @@ class Bucketize : public Kernel {
       return;
     }
     const uhal_dtype dtype = input.dtype == UHAL_FLOAT64 ? UHAL_FLOAT64 : UHAL_FLOAT32;
-    const View limits = vector(context, UHAL_FLOAT32, count);
-    const View wide = vector(context, dtype, count);
-    const View values = vector(context, dtype, input.elements());
+    const View limits = context.temporary_vector(UHAL_FLOAT32, count);
+    const View wide = context.temporary_vector(dtype, count);
+    const View values = context.temporary_vector(dtype, input.elements());
     if (!context.ok()) return;
     // The kernel outlives the copy, which the host waits for.
     uhal_status status = uhal_copy(context.stream(), limits.data, boundaries_.data(),

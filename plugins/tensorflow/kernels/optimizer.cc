@@ -167,7 +167,7 @@ const Rule& rule_of(const char* op) {
   return *row;
 }
 
-bool flag(Construction& construction, const char* name, bool otherwise) {
+bool flag_or(Construction& construction, const char* name, bool otherwise) {
   return construction.has(name) ? construction.boolean(name) : otherwise;
 }
 
@@ -176,9 +176,9 @@ class Optimizer : public Kernel {
   explicit Optimizer(Construction& construction)
       : Kernel(construction),
         rule_(rule_of(construction.op())),
-        nesterov_(flag(construction, "use_nesterov", false)),
-        keep_slots_(!flag(construction, "update_slots", true)),
-        multiply_linear_(flag(construction, "multiply_linear_by_lr", false)) {
+        nesterov_(flag_or(construction, "use_nesterov", false)),
+        keep_slots_(!flag_or(construction, "update_slots", true)),
+        multiply_linear_(flag_or(construction, "multiply_linear_by_lr", false)) {
     const std::vector<Argument>& inputs = find_operation(construction.op())->inputs;
     for (int i = 0; i < static_cast<int>(inputs.size()); ++i) {
       const std::string& name = inputs[static_cast<size_t>(i)].name;

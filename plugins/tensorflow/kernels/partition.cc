@@ -10,11 +10,7 @@
 #include "plugins/tensorflow/registrar.h"
 
 namespace unihal::tensorflow {
-namespace {
-
-View vector(Context& context, uhal_dtype dtype, int64_t length) { return context.temporary(dtype, &length, 1); }
-
-}  // namespace
+namespace {}  // namespace
 
 void count_up(Context& context, const View& view) {
   uhal_iota_attributes attributes = {};
@@ -33,7 +29,7 @@ uhal_segment_attributes segment_attributes(uhal_reduction reduction) {
 }
 
 void count_segments(Context& context, const View& ids, const View& counts) {
-  View ones = vector(context, UHAL_INT64, 1);
+  View ones = context.temporary_vector(UHAL_INT64, 1);
   if (!context.ok() || !context.fill(ones, 1, 1)) return;
   ones.shape[0] = ids.elements();
   ones.strides[0] = 0;
@@ -58,10 +54,10 @@ SortedGroups sort_groups(Context& context, const View& numbers, uhal_dtype rank_
   const int64_t count = numbers.elements();
   SortedGroups groups;
   const uhal_dtype index = count < INT32_MAX ? UHAL_INT32 : UHAL_INT64;
-  const View sorted = vector(context, numbers.dtype, count);
-  const View begins = vector(context, UHAL_BOOL, count);
-  groups.places = vector(context, index, count);
-  groups.rank = vector(context, rank_dtype, count);
+  const View sorted = context.temporary_vector(numbers.dtype, count);
+  const View begins = context.temporary_vector(UHAL_BOOL, count);
+  groups.places = context.temporary_vector(index, count);
+  groups.rank = context.temporary_vector(rank_dtype, count);
   if (!context.ok()) return groups;
   const uhal_axis_attributes ascending = axis_attributes(0, false);
   context.launch(UHAL_OP_SORT, {&numbers}, {&sorted, &groups.places}, &ascending);
@@ -79,10 +75,10 @@ SortedGroups sort_groups(Context& context, const View& numbers, uhal_dtype rank_
   context.launch(UHAL_OP_SCAN, {&begins}, {&groups.rank}, &scan);
   groups.count = read_number(context, groups.rank.sliced(0, count - 1, 1)) + 1;
   if (!context.ok()) return groups;
-  const View found = vector(context, UHAL_INT64, 1);
-  groups.starts = vector(context, index, groups.count);
-  groups.values = vector(context, numbers.dtype, groups.count);
-  groups.first = vector(context, index, groups.count);
+  const View found = context.temporary_vector(UHAL_INT64, 1);
+  groups.starts = context.temporary_vector(index, groups.count);
+  groups.values = context.temporary_vector(numbers.dtype, groups.count);
+  groups.first = context.temporary_vector(index, groups.count);
   if (!context.ok() || !context.fill(head, 1, 1)) return groups;
   context.launch(UHAL_OP_NONZERO, {&begins}, {&found, &groups.starts});
   const uhal_index_attributes gather = index_attributes(0);
@@ -96,7 +92,7 @@ SortedGroups sort_groups(Context& context, const View& numbers, uhal_dtype rank_
 Groups group_equals(Context& context, const View& numbers) {
   const int64_t count = numbers.elements();
   Groups groups;
-  groups.of_element = vector(context, UHAL_INT64, count);
+  groups.of_element = context.temporary_vector(UHAL_INT64, count);
   if (!context.ok() || count == 0) return groups;
   const SortedGroups sorted = sort_groups(context, numbers, UHAL_INT64);
   if (!context.ok()) return groups;
@@ -129,9 +125,9 @@ class DynamicPartition : public Kernel {
     View places;
     if (rows > 0) {
       const View flat = partitions.reshaped({rows});
-      const View counts = vector(context, UHAL_INT64, parts_);
-      const View sorted = vector(context, partitions.dtype, rows);
-      places = vector(context, UHAL_INT64, rows);
+      const View counts = context.temporary_vector(UHAL_INT64, parts_);
+      const View sorted = context.temporary_vector(partitions.dtype, rows);
+      places = context.temporary_vector(UHAL_INT64, rows);
       if (!context.ok()) return;
       count_segments(context, flat, counts);
       const uhal_axis_attributes ascending = axis_attributes(0, false);
@@ -166,7 +162,7 @@ class DynamicStitch : public Kernel {
   using Kernel::Kernel;
   void compute(Context& context) const override {
     const int count = context.input_count() / 2;
-    const View largest = vector(context, UHAL_INT64, count);
+    const View largest = context.temporary_vector(UHAL_INT64, count);
     if (!context.ok() || !context.fill(largest, 0, -1)) return;
     Shape rest;
     for (int i = 0; i < count; ++i) {
@@ -238,11 +234,11 @@ class Unique : public Kernel {
     const SortedGroups groups = sort_groups(context, x, index_dtype_);
     if (!context.ok()) return;
     const View values = context.output(0, x.dtype, Shape{groups.count});
-    const View first = vector(context, groups.first.dtype, groups.count);
-    const View order = vector(context, groups.first.dtype, groups.count);
-    const View steps = vector(context, index_dtype_, groups.count);
-    const View number = vector(context, index_dtype_, groups.count);
-    const View renumbered = vector(context, index_dtype_, x.elements());
+    const View first = context.temporary_vector(groups.first.dtype, groups.count);
+    const View order = context.temporary_vector(groups.first.dtype, groups.count);
+    const View steps = context.temporary_vector(index_dtype_, groups.count);
+    const View number = context.temporary_vector(index_dtype_, groups.count);
+    const View renumbered = context.temporary_vector(index_dtype_, x.elements());
     if (!context.ok()) return;
     const uhal_axis_attributes ascending = axis_attributes(0, false);
     context.launch(UHAL_OP_SORT, {&groups.first}, {&first, &order}, &ascending);
@@ -259,8 +255,8 @@ class Unique : public Kernel {
   // From each group's beginning to the next one's.
   void count_groups(Context& context, const SortedGroups& groups, const View& order, int64_t elements) const {
     const View counts = context.output(2, index_dtype_, Shape{groups.count});
-    const View ends = vector(context, groups.starts.dtype, groups.count);
-    const View sizes = vector(context, index_dtype_, groups.count);
+    const View ends = context.temporary_vector(groups.starts.dtype, groups.count);
+    const View sizes = context.temporary_vector(index_dtype_, groups.count);
     if (!context.ok()) return;
     const int64_t last = groups.count - 1;
     if (last > 0) context.copy(groups.starts.sliced(0, 1, last), ends.sliced(0, 0, last));
@@ -285,8 +281,8 @@ class ListDiff : public Kernel {
     if (x.rank != 1) return context.fail_invalid("x should be a 1D vector.");
     if (y.rank != 1) return context.fail_invalid("y should be a 1D vector.");
     const int64_t count = x.elements(), others = y.elements();
-    const View kept = vector(context, UHAL_BOOL, count), found = vector(context, UHAL_INT64, 1);
-    const View places = vector(context, index_dtype_, count);
+    const View kept = context.temporary_vector(UHAL_BOOL, count), found = context.temporary_vector(UHAL_INT64, 1);
+    const View places = context.temporary_vector(index_dtype_, count);
     if (!context.ok()) return;
     int64_t left = 0;
     if (count > 0) {
@@ -311,8 +307,10 @@ class ListDiff : public Kernel {
  private:
   // Where as many of the sorted elements of y go before an element of x as before what follows it.
   static bool mark(Context& context, const View& x, const View& y, const View& kept) {
-    const View sorted = vector(context, y.dtype, y.elements()), order = vector(context, UHAL_INT64, y.elements());
-    const View before = vector(context, UHAL_INT64, x.elements()), through = vector(context, UHAL_INT64, x.elements());
+    const View sorted = context.temporary_vector(y.dtype, y.elements()),
+               order = context.temporary_vector(UHAL_INT64, y.elements());
+    const View before = context.temporary_vector(UHAL_INT64, x.elements()),
+               through = context.temporary_vector(UHAL_INT64, x.elements());
     if (!context.ok()) return false;
     const uhal_axis_attributes ascending = axis_attributes(0, false);
     context.launch(UHAL_OP_SORT, {&y}, {&sorted, &order}, &ascending);
@@ -323,7 +321,7 @@ class ListDiff : public Kernel {
     context.launch(UHAL_OP_SEARCH_SORTED, {&sorted, &x}, {&through}, &search);
     if (!context.map(uhal_map_equal, {&before, &through}, {&kept})) return false;
     if (!contains(kFloats, x.dtype)) return true;
-    const View is_nan = vector(context, UHAL_BOOL, x.elements());  // which no number equals
+    const View is_nan = context.temporary_vector(UHAL_BOOL, x.elements());  // which no number equals
     return context.ok() && context.map(uhal_map_is_nan, {&x}, {&is_nan}) &&
            context.map(uhal_map_logical_or, {&kept, &is_nan}, {&kept});
   }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int32_t kPhiloxAlgorithm = 1;
 
-enum Range { kFixed, kFromInputs };  // of integer distributions: the dtype's own, or inputs minval and maxval
+enum Bounds { kFixed, kFromInputs };  // of integer distributions: the dtype's own, or inputs minval and maxval
 
 bool is_empty(const Shape& shape) { return std::find(shape.begin(), shape.end(), 0) != shape.end(); }
 
@@ -101,7 +101,7 @@ class GetAlgorithm : public GetKeyCounter {
 };
 
 // (shape, key, counter, algorithm, [minval, maxval])
-template <uhal_distribution kKind, Range kRange = kFixed>
+template <uhal_distribution kKind, Bounds kBounds = kFixed>
 class Stateless : public Kernel {
  public:
   explicit Stateless(Construction& construction) : Kernel(construction), dtype_(construction.dtype("dtype")) {}
@@ -123,7 +123,7 @@ class Stateless : public Kernel {
     state.counter[0] = static_cast<const uint64_t*>(counter.data)[0];
     state.counter[1] = static_cast<const uint64_t*>(counter.data)[1];
     const Distribution distribution =
-        kRange == kFromInputs ? integer_range(context, 4, 5, is_empty(shape)) : Distribution{kKind};
+        kBounds == kFromInputs ? integer_range(context, 4, 5, is_empty(shape)) : Distribution{kKind};
     draw(context, distribution, state, context.flat_output(0, dtype_, shape));
   }
 
@@ -132,7 +132,7 @@ class Stateless : public Kernel {
 };
 
 // (shape, seed, [minval, maxval]): the first version of the stateless ops.
-template <uhal_distribution kKind, Range kRange = kFixed>
+template <uhal_distribution kKind, Bounds kBounds = kFixed>
 class StatelessFromSeed : public Kernel {
  public:
   explicit StatelessFromSeed(Construction& construction) : Kernel(construction), dtype_(construction.dtype("dtype")) {}
@@ -140,7 +140,7 @@ class StatelessFromSeed : public Kernel {
     const Shape shape = context.host_vector(0);
     const PhiloxState state = state_from_seed_input(context, 1);
     const Distribution distribution =
-        kRange == kFromInputs ? integer_range(context, 2, 3, is_empty(shape)) : Distribution{kKind};
+        kBounds == kFromInputs ? integer_range(context, 2, 3, is_empty(shape)) : Distribution{kKind};
     draw(context, distribution, state, context.flat_output(0, dtype_, shape));
   }
 
@@ -149,11 +149,11 @@ class StatelessFromSeed : public Kernel {
 };
 
 // (shape, [minval, maxval]), seeded by attributes: the kernel keeps the state.
-template <uhal_distribution kKind, Range kRange = kFixed>
+template <uhal_distribution kKind, Bounds kBounds = kFixed>
 class Seeded : public Kernel {
  public:
   explicit Seeded(Construction& construction)
-      : Kernel(construction), dtype_(construction.dtype(kRange == kFromInputs ? "Tout" : "dtype")) {
+      : Kernel(construction), dtype_(construction.dtype(kBounds == kFromInputs ? "Tout" : "dtype")) {
     auto seed = static_cast<uint64_t>(construction.integer("seed"));
     auto seed2 = static_cast<uint64_t>(construction.integer("seed2"));
     if (seed == 0 && seed2 == 0) {  // the caller asked for any
@@ -171,7 +171,7 @@ class Seeded : public Kernel {
   void compute(Context& context) const override {
     const Shape shape = context.host_vector(0);
     const Distribution distribution =
-        kRange == kFromInputs ? integer_range(context, 1, 2, is_empty(shape)) : Distribution{kKind};
+        kBounds == kFromInputs ? integer_range(context, 1, 2, is_empty(shape)) : Distribution{kKind};
     const View output = context.flat_output(0, dtype_, shape);
     if (!context.ok()) return;
     PhiloxState state;

@@ -48,8 +48,8 @@ bool fits(Context& context, const View& parameter, const Shape& shape, const cha
   return fits;
 }
 
-void draw(Context& context, uhal_parameter_distribution distribution, const PhiloxState& state, const View& p,
-          const View* q, const View& output) {
+void draw_parametric(Context& context, uhal_parameter_distribution distribution, const PhiloxState& state,
+                     const View& p, const View* q, const View& output) {
   if (!context.ok() || output.elements() == 0) return;
   uhal_random_distribution_attributes attributes = {};
   attributes.struct_size = sizeof attributes;
@@ -66,9 +66,10 @@ void draw(Context& context, uhal_parameter_distribution distribution, const Phil
 
 // (shape, seed, p, [q]), or (shape, key, counter, algorithm, p): shape ends with the parameters'.
 template <uhal_parameter_distribution kDistribution, bool kKeyed = false>
-class Stateless : public Kernel {
+class StatelessParametric : public Kernel {
  public:
-  explicit Stateless(Construction& construction) : Kernel(construction), dtype_(construction.dtype("dtype")) {}
+  explicit StatelessParametric(Construction& construction)
+      : Kernel(construction), dtype_(construction.dtype("dtype")) {}
 
   void compute(Context& context) const override {
     constexpr int kFirst = kKeyed ? 4 : 2;
@@ -96,7 +97,7 @@ class Stateless : public Kernel {
     const View output = context.output(0, dtype_, shape);
     if (!context.ok()) return;
     const View p = floating(context, first), q = kTwo ? floating(context, second) : View();
-    draw(context, kDistribution, state, p, kTwo ? &q : nullptr, output);
+    draw_parametric(context, kDistribution, state, p, kTwo ? &q : nullptr, output);
   }
 
  private:
@@ -136,9 +137,9 @@ class KeptGenerator {
 
 // (shape, parameter) -> numbers of shape and the parameter's shape behind it; the kernel keeps the state.
 template <uhal_parameter_distribution kDistribution>
-class Seeded : public Kernel {
+class SeededParametric : public Kernel {
  public:
-  explicit Seeded(Construction& construction)
+  explicit SeededParametric(Construction& construction)
       : Kernel(construction),
         dtype_(construction.dtype(kDistribution == UHAL_RANDOM_GAMMA ? "T" : "dtype")),
         generator_(construction) {}
@@ -151,7 +152,7 @@ class Seeded : public Kernel {
     const View output = context.output(0, dtype_, shape);
     if (!context.ok()) return;
     const PhiloxState state = generator_.take(static_cast<uint64_t>(output.elements()) * kBlocksPerElement);
-    draw(context, kDistribution, state, floating(context, parameter), nullptr, output);
+    draw_parametric(context, kDistribution, state, floating(context, parameter), nullptr, output);
   }
 
  private:
@@ -349,15 +350,16 @@ class StochasticCast : public Kernel {
 
 void register_random_distribution(Registrar& registrar) {
   const std::initializer_list<const char*> seed = {"shape", "seed"};
-  registrar.add<Stateless<UHAL_RANDOM_GAMMA>>("StatelessRandomGammaV2", {{"dtype", kDrawn}}, seed);
-  registrar.add<Stateless<UHAL_RANDOM_GAMMA, true>>("StatelessRandomGammaV3", {{"dtype", kDrawn}},
-                                                    {"shape", "key", "counter", "alg"});
-  registrar.add<Stateless<UHAL_RANDOM_POISSON>>("StatelessRandomPoisson", {{"dtype", kCounts}, {"Rtype", kParameters}},
-                                                seed);
-  registrar.add<Stateless<UHAL_RANDOM_BINOMIAL>>("StatelessRandomBinomial", {{"dtype", kCounts}, {"T", kParameters}},
-                                                 seed);
-  registrar.add<Seeded<UHAL_RANDOM_GAMMA>>("RandomGamma", {{"T", kDrawn}}, {"shape"});
-  registrar.add<Seeded<UHAL_RANDOM_POISSON>>("RandomPoissonV2", {{"dtype", kCounts}, {"R", kParameters}}, {"shape"});
+  registrar.add<StatelessParametric<UHAL_RANDOM_GAMMA>>("StatelessRandomGammaV2", {{"dtype", kDrawn}}, seed);
+  registrar.add<StatelessParametric<UHAL_RANDOM_GAMMA, true>>("StatelessRandomGammaV3", {{"dtype", kDrawn}},
+                                                              {"shape", "key", "counter", "alg"});
+  registrar.add<StatelessParametric<UHAL_RANDOM_POISSON>>("StatelessRandomPoisson",
+                                                          {{"dtype", kCounts}, {"Rtype", kParameters}}, seed);
+  registrar.add<StatelessParametric<UHAL_RANDOM_BINOMIAL>>("StatelessRandomBinomial",
+                                                           {{"dtype", kCounts}, {"T", kParameters}}, seed);
+  registrar.add<SeededParametric<UHAL_RANDOM_GAMMA>>("RandomGamma", {{"T", kDrawn}}, {"shape"});
+  registrar.add<SeededParametric<UHAL_RANDOM_POISSON>>("RandomPoissonV2", {{"dtype", kCounts}, {"R", kParameters}},
+                                                       {"shape"});
   constexpr DtypeSet kNarrow = only(UHAL_INT8) | only(UHAL_INT16) | kInt32;
   registrar.add<StochasticCast>("StochasticCastToInt", {{"Tin", kFloats}, {"Tout", kNarrow}},
                                 {"key", "counter", "alg"});

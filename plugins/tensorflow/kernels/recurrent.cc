@@ -12,7 +12,7 @@ namespace {
 
 constexpr DtypeSet kCells = only(UHAL_FLOAT32) | only(UHAL_FLOAT16);
 
-bool product(Context& context, const View& a, const View& b, const View& d, const View* c = nullptr) {
+bool matrix_product(Context& context, const View& a, const View& b, const View& d, const View* c = nullptr) {
   if (!context.ok() || d.elements() == 0) return context.ok();
   const auto attributes = matmul_attributes(math_mode());
   if (a.shape[1] == 0) return c == nullptr ? context.zero(d) : context.copy(*c, d);
@@ -119,13 +119,13 @@ void run_forward(Context& context, const Lstm& lstm, const Trace& trace, int64_t
   const View products = context.temporary(lstm.x.dtype, {steps, lstm.batch, 4 * lstm.units});
   if (!context.ok()) return;
   const View x = rows_of(lstm.x.sliced(0, 0, steps)), bias = lstm.bias.reshaped({1, 4 * lstm.units});
-  if (!product(context, x, lstm.weights_of_x(), rows_of(products), &bias)) return;
+  if (!matrix_product(context, x, lstm.weights_of_x(), rows_of(products), &bias)) return;
   const auto cut = map_attributes(uhal_map_lstm_cell, {forget_bias, clip});
   for (int64_t t = 0; t < steps && context.ok(); ++t) {
     const View row = step_of(products, t);
     const View before = t == 0 ? lstm.output : step_of(trace.output, t - 1);
     const View cell = t == 0 ? lstm.cell : step_of(trace.cell, t - 1);
-    if (!product(context, before, lstm.weights_of_output(), row, &row)) return;
+    if (!matrix_product(context, before, lstm.weights_of_output(), row, &row)) return;
     const View of_input = lstm.gate(row, kInput), of_cell = lstm.gate(row, kNewCell);
     const View of_forget = lstm.gate(row, kForget), of_out = lstm.gate(row, kOutput);
     const View i = step_of(trace.input, t), fresh = step_of(trace.fresh, t), f = step_of(trace.forget, t);
@@ -310,7 +310,7 @@ class BlockLstmGrad : public Kernel {
       const View row = step_of(products, t);
       step_backward(context, lstm, kept, t == 0 ? lstm.cell : step_of(cells, t - 1), {step_of(all[8], t), of_output},
                     {step_of(all[7], t), of_cell}, {row, of_cell});
-      product(context, row, lstm.weights_of_output().transposed(), of_output);
+      matrix_product(context, row, lstm.weights_of_output().transposed(), of_output);
     }
     if (!context.ok()) return;
     if (steps < lstm.steps && of_x.elements() > 0) context.zero(of_x.sliced(0, steps, lstm.steps - steps));
@@ -321,11 +321,11 @@ class BlockLstmGrad : public Kernel {
       if (context.ok() && of_x.elements() > 0) context.zero(of_x);
       return;
     }
-    product(context, rows_of(products), lstm.weights_of_x().transposed(), rows_of(of_x.sliced(0, 0, steps)));
+    matrix_product(context, rows_of(products), lstm.weights_of_x().transposed(), rows_of(of_x.sliced(0, 0, steps)));
     shift(context, lstm.cell, cells, before, steps);
     if (lstm.inputs > 0) context.copy(lstm.x.sliced(0, 0, steps), rows.sliced(2, 0, lstm.inputs));
     shift(context, lstm.output, outputs, rows.sliced(2, lstm.inputs, units), steps);
-    product(context, rows_of(rows).transposed(), rows_of(products), of_weights);
+    matrix_product(context, rows_of(rows).transposed(), rows_of(products), of_weights);
     sum_rows(context, rows_of(products), of_bias);
     peephole_gradients(context, lstm, peephole_, rows_of(products), rows_of(before), rows_of(cells.sliced(0, 0, steps)),
                        peepholes);
@@ -367,8 +367,8 @@ struct Gru {
   // [x, state] @ weights + bias
   bool joined(Context& context, const View& state, const View& weights, const View& bias, const View& result) const {
     const View row = bias.reshaped({1, bias.elements()});
-    return product(context, x, weights.sliced(0, 0, inputs), result, &row) &&
-           product(context, state, weights.sliced(0, inputs, units), result, &result);
+    return matrix_product(context, x, weights.sliced(0, 0, inputs), result, &row) &&
+           matrix_product(context, state, weights.sliced(0, inputs, units), result, &result);
   }
 };
 
@@ -428,15 +428,15 @@ class GruBlockCellGrad : public Kernel {
     context.map(uhal_map_tanh_backward, {&c, &work}, {&d_fresh});
     // The product of c, with [x, r h_prev].
     const View fresh = gru.of_fresh.transposed(), gates = gru.of_gates.transposed();
-    product(context, d_fresh, fresh.sliced(1, gru.inputs, gru.units), d_reset);
+    matrix_product(context, d_fresh, fresh.sliced(1, gru.inputs, gru.units), d_reset);
     context.map(uhal_map_multiply, {&d_reset, &gru.before}, {&work});
     context.map(uhal_map_sigmoid_backward, {&r, &work}, {&d_r});
     context.map(uhal_map_multiply_add, {&d_reset, &r, &d_before}, {&d_before});
     // Those of the gates, with [x, h_prev].
-    product(context, d_gates, gates.sliced(1, gru.inputs, gru.units), d_state);
+    matrix_product(context, d_gates, gates.sliced(1, gru.inputs, gru.units), d_state);
     context.map(uhal_map_add, {&d_before, &d_state}, {&d_before});
-    product(context, d_fresh, fresh.sliced(1, 0, gru.inputs), dx);
-    product(context, d_gates, gates.sliced(1, 0, gru.inputs), d_x);
+    matrix_product(context, d_fresh, fresh.sliced(1, 0, gru.inputs), dx);
+    matrix_product(context, d_gates, gates.sliced(1, 0, gru.inputs), d_x);
     if (dx.elements() > 0) context.map(uhal_map_add, {&dx, &d_x}, {&dx});
   }
 };

@@ -5,14 +5,6 @@
 namespace unihal::tensorflow {
 namespace {
 
-// The view in float32, through a copy if it is not.
-View as_float(Context& context, const View& view) {
-  if (!context.ok() || view.dtype == UHAL_FLOAT32) return view;
-  const View real = context.temporary(UHAL_FLOAT32, view.shape, view.rank);
-  if (view.elements() > 0) context.cast(view, real);
-  return real;
-}
-
 // y = x (N, H, W, C) by a table for rows and one for columns; both float32.
 void resample(Context& context, const View& x, const ResampleTable& rows, const ResampleTable& columns, const View& y) {
   std::vector<char> bytes;
@@ -128,7 +120,7 @@ class Resample : public Kernel {
     const Tables tables = kind_.tables(context, images, size);
     const View output = context.output(0, UHAL_FLOAT32, shape);
     if (!context.ok() || output.elements() == 0) return;
-    const View x = as_float(context, images);
+    const View x = context.as(UHAL_FLOAT32, images);
     resample(context, x, tables.rows, tables.columns, output);
   }
 
@@ -168,8 +160,6 @@ class ResampleGrad : public Kernel {
 };
 
 constexpr DtypeSet kImages = kNumbers & ~(only(UHAL_UINT32) | only(UHAL_UINT64));
-constexpr DtypeSet kWideFloats = only(UHAL_FLOAT32) | only(UHAL_FLOAT64);
-
 }  // namespace
 
 void register_resample(Registrar& registrar) {

@@ -6,10 +6,6 @@
 namespace unihal::tensorflow {
 namespace {
 
-View temporary(Context& context, const View& like, const Shape& shape) {
-  return context.temporary(like.dtype, shape.data(), static_cast<int>(shape.size()));
-}
-
 // (batch * blocks, space..., rest) seen as (batch, space 1, block 1, space 2, block 2, ..., rest): `dense` has the
 // blocks in front of the batch, the first the outermost.
 View blocks_seen_in_space(const View& dense, const Shape& blocks, int64_t batch, const int64_t* space, int64_t rest) {
@@ -125,7 +121,7 @@ class SpaceToBatch : public Blocks {
     if (!context.ok() || output.elements() == 0) return;
     View source = input;
     if (pads) {
-      source = temporary(context, input, padded);
+      source = context.temporary(input.dtype, padded);
       if (!context.ok() || !context.zero(source)) return;
       View middle = source;
       for (size_t i = 0; i < count; ++i) {
@@ -170,7 +166,7 @@ class BatchToSpace : public Blocks {
     }
     const View output = context.output(0, input.dtype, shape);
     if (!context.ok() || output.elements() == 0) return;
-    const View target = crops ? temporary(context, input, whole) : output;
+    const View target = crops ? context.temporary(input.dtype, whole) : output;
     if (!context.ok()) return;
     context.copy(blocks_seen_in_space(input, problem.blocks, whole[0], input.shape + 1, problem.rest),
                  split_space(target, problem.blocks, whole[0], input.shape + 1, problem.rest));
@@ -256,7 +252,7 @@ class MirrorPad : public Mirror {
       if (before + after == 0) continue;
       Shape longer = shape_of(current);
       longer[static_cast<size_t>(axis)] += before + after;
-      const View next = longer == shape ? output : temporary(context, current, longer);
+      const View next = longer == shape ? output : context.temporary(current.dtype, longer);
       if (!context.ok()) return;
       const int64_t length = current.shape[axis];
       context.copy(current, next.sliced(axis, before, length));
@@ -283,7 +279,7 @@ class MirrorPadGrad : public Mirror {
       if (before + after == 0) continue;
       Shape shorter = shape_of(current);
       shorter[static_cast<size_t>(axis)] -= before + after;
-      const View next = shorter == shape ? output : temporary(context, current, shorter);
+      const View next = shorter == shape ? output : context.temporary(current.dtype, shorter);
       if (!context.ok()) return;
       const int64_t length = next.shape[axis];
       context.copy(current.sliced(axis, before, length), next);

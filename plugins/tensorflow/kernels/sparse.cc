@@ -10,24 +10,16 @@
 namespace unihal::tensorflow {
 namespace {
 
-enum class Mean { kSum, kMean, kSqrt };
-
-View vector(Context& context, uhal_dtype dtype, int64_t length) { return context.temporary(dtype, &length, 1); }
-
-View column(const View& matrix, int64_t number) {
-  View result = matrix.sliced(1, number, 1);
-  result.rank = 1;
-  return result;
-}
+enum class Combiner { kSum, kMean, kSqrt };
 
 // Of each count its reciprocal or that of its square root; 1 of a count of 0.
-View scale_of(Context& context, const View& counts, uhal_dtype dtype, Mean mean) {
-  const View scale = vector(context, dtype, counts.elements());
+View scale_of(Context& context, const View& counts, uhal_dtype dtype, Combiner combiner) {
+  const View scale = context.temporary_vector(dtype, counts.elements());
   const View one = context.temporary(UHAL_INT64, nullptr, 0);
   if (!context.ok() || !context.fill(one, 1, 1)) return scale;
   context.map(uhal_map_maximum, {&counts, &one}, {&counts});
   context.cast(counts, scale);
-  context.map(mean == Mean::kSqrt ? uhal_map_rsqrt : uhal_map_reciprocal, {&scale}, {&scale});
+  context.map(combiner == Combiner::kSqrt ? uhal_map_rsqrt : uhal_map_reciprocal, {&scale}, {&scale});
   return scale;
 }
 
@@ -46,7 +38,7 @@ bool check_segments(Context& context, const char* op, const View& data, const Vi
 }
 
 // SparseSegment*(data, indices, segment_ids, [num_segments])
-template <Mean kMean>
+template <Combiner kCombiner>
 class SparseSegment : public Kernel {
  public:
   using Kernel::Kernel;
@@ -74,15 +66,15 @@ class SparseSegment : public Kernel {
       return;
     }
     const uhal_segment_attributes attributes =
-        segment_attributes(kMean == Mean::kMean ? UHAL_REDUCE_MEAN : UHAL_REDUCE_SUM);
-    if (kMean != Mean::kSqrt) {
+        segment_attributes(kCombiner == Combiner::kMean ? UHAL_REDUCE_MEAN : UHAL_REDUCE_SUM);
+    if (kCombiner != Combiner::kSqrt) {
       context.launch(UHAL_OP_SEGMENT_REDUCE, {&data, &ids, &indices}, {&output}, &attributes);
       return;
     }
-    const View counts = vector(context, UHAL_INT64, segments);
+    const View counts = context.temporary_vector(UHAL_INT64, segments);
     if (!context.ok()) return;
     context.launch(UHAL_OP_SEGMENT_REDUCE, {&data, &ids, &indices}, {&output, &counts}, &attributes);
-    View scale = scale_of(context, counts, wide(data.dtype), kMean);
+    View scale = scale_of(context, counts, wide(data.dtype), kCombiner);
     while (scale.rank < output.rank) scale = scale.unsqueezed(scale.rank);
     context.map(uhal_map_multiply, {&output, &scale}, {&output});
   }
@@ -90,7 +82,7 @@ class SparseSegment : public Kernel {
 
 // SparseSegment*Grad(gradient, indices, segment_ids, rows of the data) -> gradient of the data. Of version 2 only the
 // rows that are named, and which these are, ascending.
-template <Mean kMean, bool kSparse>
+template <Combiner kCombiner, bool kSparse>
 class SparseSegmentGrad : public Kernel {
  public:
   using Kernel::Kernel;
@@ -122,15 +114,15 @@ class SparseSegmentGrad : public Kernel {
       return;
     }
     const uhal_segment_attributes attributes = segment_attributes(UHAL_REDUCE_SUM);
-    if (kMean == Mean::kSum) {
+    if (kCombiner == Combiner::kSum) {
       context.launch(UHAL_OP_SEGMENT_REDUCE, {&gradient, &targets, &ids}, {&output}, &attributes);
       return;
     }
-    const View counts = vector(context, UHAL_INT64, gradient.shape[0]);
-    const View weights = vector(context, gradient.dtype, ids.elements());
+    const View counts = context.temporary_vector(UHAL_INT64, gradient.shape[0]);
+    const View weights = context.temporary_vector(gradient.dtype, ids.elements());
     if (!context.ok()) return;
     count_segments(context, ids, counts);
-    const View scale = scale_of(context, counts, gradient.dtype, kMean);
+    const View scale = scale_of(context, counts, gradient.dtype, kCombiner);
     const uhal_index_attributes index = lenient_index_attributes(0);
     context.launch(UHAL_OP_GATHER, {&scale, &ids}, {&weights}, &index);
     context.launch(UHAL_OP_SEGMENT_REDUCE, {&gradient, &targets, &ids, &weights}, {&output}, &attributes);
@@ -191,10 +183,10 @@ bool check_sparse(Context& context, const View& places, const View& values, cons
 
 // The number of each place in row-major order.
 View linear(Context& context, const View& places, const Shape& shape) {
-  const View result = vector(context, UHAL_INT64, places.shape[0]);
+  const View result = context.temporary_vector(UHAL_INT64, places.shape[0]);
   if (!context.ok() || !context.zero(result)) return result;
   for (size_t axis = 0; axis < shape.size(); ++axis) {
-    const View part = column(places, static_cast<int64_t>(axis));
+    const View part = column_of(places, static_cast<int64_t>(axis));
     context.map(uhal_map_scale, {&result}, {&result}, {static_cast<double>(shape[axis]), 0});
     context.map(uhal_map_add, {&result, &part}, {&result});
   }
@@ -242,7 +234,7 @@ class SparseReshape : public Kernel {
     const View rest = linear(context, places, shape);
     const View length = context.temporary(UHAL_INT64, nullptr, 0);
     for (size_t axis = wanted.size(); context.ok() && axis-- > 0;) {
-      const View part = column(output, static_cast<int64_t>(axis));
+      const View part = column_of(output, static_cast<int64_t>(axis));
       context.fill(length, 0, std::max<int64_t>(wanted[axis], 1));
       context.map(uhal_map_floor_mod, {&rest, &length}, {&part});
       context.map(uhal_map_floor_divide, {&rest, &length}, {&rest});
@@ -259,13 +251,13 @@ void write_slice(Context& context, const View& places, const View& values, const
   int64_t count = 0;
   View kept;
   if (rows > 0) {
-    const View mask = vector(context, UHAL_BOOL, rows);
-    const View inside = vector(context, UHAL_BOOL, rows);
+    const View mask = context.temporary_vector(UHAL_BOOL, rows);
+    const View inside = context.temporary_vector(UHAL_BOOL, rows);
     const View limit = context.temporary(UHAL_INT64, nullptr, 0);
-    const View total = vector(context, UHAL_INT64, 1);
+    const View total = context.temporary_vector(UHAL_INT64, 1);
     if (!context.ok() || !context.fill(mask, 1, 1)) return;
     for (int64_t axis = 0; axis < rank; ++axis) {
-      const View part = column(places, axis);
+      const View part = column_of(places, axis);
       const size_t i = static_cast<size_t>(axis);
       context.fill(limit, 0, start[i]);
       context.map(uhal_map_greater_equal, {&part, &limit}, {&inside});
@@ -276,7 +268,7 @@ void write_slice(Context& context, const View& places, const View& values, const
     }
     context.launch(UHAL_OP_NONZERO, {&mask}, {&total});
     count = read_number(context, total);
-    kept = vector(context, UHAL_INT64, count);
+    kept = context.temporary_vector(UHAL_INT64, count);
     if (!context.ok()) return;
     if (count > 0) context.launch(UHAL_OP_NONZERO, {&mask}, {&total, &kept});
   }
@@ -290,7 +282,7 @@ void write_slice(Context& context, const View& places, const View& values, const
   context.launch(UHAL_OP_GATHER, {&values, &kept}, {&chosen}, &index);
   context.launch(UHAL_OP_GATHER, {&places, &kept}, {&output}, &index);
   for (int64_t axis = 0; axis < rank; ++axis) {
-    const View part = column(output, axis);
+    const View part = column_of(output, axis);
     const auto begin = static_cast<double>(-start[static_cast<size_t>(axis)]);
     if (begin != 0) context.map(uhal_map_scale, {&part}, {&part}, {1, begin});
   }
@@ -361,8 +353,8 @@ class SparseSplit : public Kernel {
 void reorder(Context& context, const View& places, const View& values, const Shape& shape, const View& sorted_places,
              const View& sorted_values) {
   const View numbers = linear(context, places, shape);
-  const View sorted = vector(context, UHAL_INT64, values.elements());
-  const View order = vector(context, UHAL_INT64, values.elements());
+  const View sorted = context.temporary_vector(UHAL_INT64, values.elements());
+  const View order = context.temporary_vector(UHAL_INT64, values.elements());
   if (!context.ok()) return;
   const uhal_axis_attributes ascending = axis_attributes(0, false);
   context.launch(UHAL_OP_SORT, {&numbers}, {&sorted, &order}, &ascending);
@@ -442,7 +434,7 @@ class SparseConcat : public Kernel {
       const View to = all_places.sliced(0, row, length);
       context.copy(context.input(i), to);
       context.copy(part, all_values.sliced(0, row, length));
-      const View moved = column(to, static_cast<int64_t>(axis));
+      const View moved = column_of(to, static_cast<int64_t>(axis));
       context.map(uhal_map_scale, {&moved}, {&moved}, {1, static_cast<double>(begins[static_cast<size_t>(i)])});
       row += length;
     }
@@ -484,12 +476,12 @@ class SparseSliceGrad : public Kernel {
     if (!context.ok()) return;
     for (int64_t& length : shape) ++length;
     for (int64_t axis = 0; axis < rank; ++axis) {
-      const View from = column(chosen, axis), to = column(moved, axis);
+      const View from = column_of(chosen, axis), to = column_of(moved, axis);
       context.map(uhal_map_scale, {&from}, {&to}, {1, static_cast<double>(start[static_cast<size_t>(axis)])});
     }
     const View numbers = linear(context, places, shape);
     const View wanted = linear(context, moved, shape);
-    const View found = vector(context, UHAL_INT64, gradient.elements());
+    const View found = context.temporary_vector(UHAL_INT64, gradient.elements());
     if (!context.ok()) return;
     uhal_search_attributes search = {};
     search.struct_size = sizeof search;
@@ -524,10 +516,10 @@ class FillEmptyRows : public Kernel {
       return context.fail_invalid("Received SparseTensor with dense_shape[0] = 0 but indices.shape[0] = " +
                                   std::to_string(count));
     }
-    const View numbers = kRagged ? places : column(places, 0);
-    const View counts = vector(context, UHAL_INT64, rows);
-    const View starts = vector(context, UHAL_INT64, rows);
-    const View total = vector(context, UHAL_INT64, 1);
+    const View numbers = kRagged ? places : column_of(places, 0);
+    const View counts = context.temporary_vector(UHAL_INT64, rows);
+    const View starts = context.temporary_vector(UHAL_INT64, rows);
+    const View total = context.temporary_vector(UHAL_INT64, 1);
     const View empty = context.output(2, UHAL_BOOL, Shape{rows});
     const View map = context.output(3, UHAL_INT64, Shape{count});
     if (!context.ok()) return;
@@ -558,12 +550,12 @@ class FillEmptyRows : public Kernel {
     const View new_values = context.output(1, values.dtype, Shape{length});
     if (!context.ok() || length == 0) return;
     const uhal_index_attributes index = lenient_index_attributes(0);
-    const View row = vector(context, UHAL_INT64, rows);
+    const View row = context.temporary_vector(UHAL_INT64, rows);
     if (!context.ok()) return;
     count_up(context, row);
     context.copy(otherwise, new_values);
     context.zero(new_places);
-    const View first = kRagged ? new_places : column(new_places, 0);
+    const View first = kRagged ? new_places : column_of(new_places, 0);
     context.launch(UHAL_OP_SCATTER, {&starts, &row}, {&first}, &index);
     if (count == 0) return;
     const View turn = occurrences(context, numbers);
@@ -589,7 +581,7 @@ class FillEmptyRowsGrad : public Kernel {
     const View values = context.output(0, gradient.dtype, shape_of(map));
     const View otherwise = context.output(1, gradient.dtype, Shape{});
     const int64_t count = gradient.elements();
-    const View rest = vector(context, gradient.dtype, count);
+    const View rest = context.temporary_vector(gradient.dtype, count);
     if (!context.ok()) return;
     if (count == 0) {
       context.zero(otherwise);
@@ -600,7 +592,7 @@ class FillEmptyRowsGrad : public Kernel {
     context.copy(gradient, rest);
     if (map.elements() > 0) {
       context.launch(UHAL_OP_GATHER, {&gradient, &map}, {&values}, &index);
-      const View nothing = vector(context, gradient.dtype, map.elements());
+      const View nothing = context.temporary_vector(gradient.dtype, map.elements());
       if (!context.ok() || !context.zero(nothing)) return;
       context.launch(UHAL_OP_SCATTER, {&map, &nothing}, {&rest}, &index);
     }
@@ -619,20 +611,20 @@ void add_segments(Registrar& registrar, const char* op, DtypeSet dtypes, std::in
 
 void register_sparse(Registrar& registrar) {
   const char* const count = "num_segments";
-  add_segments<SparseSegment<Mean::kSum>>(registrar, "SparseSegmentSum", kNumbers, {});
-  add_segments<SparseSegment<Mean::kSum>>(registrar, "SparseSegmentSumWithNumSegments", kNumbers, {count});
-  add_segments<SparseSegment<Mean::kMean>>(registrar, "SparseSegmentMean", kFloats, {});
-  add_segments<SparseSegment<Mean::kMean>>(registrar, "SparseSegmentMeanWithNumSegments", kFloats, {count});
-  add_segments<SparseSegment<Mean::kSqrt>>(registrar, "SparseSegmentSqrtN", kFloats, {});
-  add_segments<SparseSegment<Mean::kSqrt>>(registrar, "SparseSegmentSqrtNWithNumSegments", kFloats, {count});
+  add_segments<SparseSegment<Combiner::kSum>>(registrar, "SparseSegmentSum", kNumbers, {});
+  add_segments<SparseSegment<Combiner::kSum>>(registrar, "SparseSegmentSumWithNumSegments", kNumbers, {count});
+  add_segments<SparseSegment<Combiner::kMean>>(registrar, "SparseSegmentMean", kFloats, {});
+  add_segments<SparseSegment<Combiner::kMean>>(registrar, "SparseSegmentMeanWithNumSegments", kFloats, {count});
+  add_segments<SparseSegment<Combiner::kSqrt>>(registrar, "SparseSegmentSqrtN", kFloats, {});
+  add_segments<SparseSegment<Combiner::kSqrt>>(registrar, "SparseSegmentSqrtNWithNumSegments", kFloats, {count});
   const char* const rows = "output_dim0";
-  add_segments<SparseSegmentGrad<Mean::kSum, false>>(registrar, "SparseSegmentSumGrad", kFloats, {rows});
-  add_segments<SparseSegmentGrad<Mean::kMean, false>>(registrar, "SparseSegmentMeanGrad", kFloats, {rows});
-  add_segments<SparseSegmentGrad<Mean::kSqrt, false>>(registrar, "SparseSegmentSqrtNGrad", kFloats, {rows});
+  add_segments<SparseSegmentGrad<Combiner::kSum, false>>(registrar, "SparseSegmentSumGrad", kFloats, {rows});
+  add_segments<SparseSegmentGrad<Combiner::kMean, false>>(registrar, "SparseSegmentMeanGrad", kFloats, {rows});
+  add_segments<SparseSegmentGrad<Combiner::kSqrt, false>>(registrar, "SparseSegmentSqrtNGrad", kFloats, {rows});
   const char* const dense = "dense_output_dim0";
-  add_segments<SparseSegmentGrad<Mean::kSum, true>>(registrar, "SparseSegmentSumGradV2", kFloats, {dense});
-  add_segments<SparseSegmentGrad<Mean::kMean, true>>(registrar, "SparseSegmentMeanGradV2", kFloats, {dense});
-  add_segments<SparseSegmentGrad<Mean::kSqrt, true>>(registrar, "SparseSegmentSqrtNGradV2", kFloats, {dense});
+  add_segments<SparseSegmentGrad<Combiner::kSum, true>>(registrar, "SparseSegmentSumGradV2", kFloats, {dense});
+  add_segments<SparseSegmentGrad<Combiner::kMean, true>>(registrar, "SparseSegmentMeanGradV2", kFloats, {dense});
+  add_segments<SparseSegmentGrad<Combiner::kSqrt, true>>(registrar, "SparseSegmentSqrtNGradV2", kFloats, {dense});
 
   registrar.add<SparseToDense>("SparseToDense", {{"T", kAll}, {"Tindices", only(UHAL_INT64)}});
   registrar.add<SparseToDense>("SparseToDense", {{"T", kAll}, {"Tindices", kInt32}}, {"output_shape"});
