@@ -12,8 +12,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Short waits are polled without a pause. Later pauses grow with the wait, which they prolong by half of one: less than a
-// hundredth once it is longer than what the system adds to each pause, some 50 us.
+// Short waits are polled without a pause. Later pauses grow with the wait, which they prolong by half of one: less than
+// a hundredth once it is longer than what the system adds to each pause, some 50 us.
 constexpr std::chrono::microseconds kShortWait{200};
 constexpr int kPausesPerWait = 128;
 constexpr std::chrono::microseconds kLongestPause{500};
