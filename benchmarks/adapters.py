@@ -168,13 +168,19 @@ def of_paddle(device: str) -> Calls:
         "fft of 64x4096": lambda: paddle.fft.fft(spectra),
         "rfft of 64x4096": lambda: paddle.fft.rfft(real_signal),
         "complex exp": lambda: paddle.exp(spectra),
+        "complex sum of two": lambda: spectra + spectra,
         "complex product": lambda: spectra * spectra,
+        "complex conjugate": lambda: paddle.conj(spectra),
+        "float to complex": lambda: real_signal.astype("complex64"),
+        "complex to complex128": lambda: spectra.astype("complex128"),
+        "complex128 to complex": lambda: double_spectra.astype("complex64"),
         "complex abs": lambda: paddle.abs(spectra),
         "complex angle": lambda: paddle.angle(spectra),
         "complex sum": lambda: paddle.sum(spectra),
         "complex matmul": lambda: paddle.matmul(few_spectra, few_spectra),
     }
     real_signal = normal(64, 4096)
+    double_spectra = spectra.astype("complex128")
     few_spectra = put((state.normal(size=(256, 256)) + 1j * state.normal(size=(256, 256))).astype("complex64"))
     spectrum = paddle.signal.stft(signal, 512, 160)
 
@@ -232,6 +238,7 @@ def of_tensorflow(device: str) -> Calls:
     real_signal = normal(64, 4096)
     with tf.device(device):
         spectrum = tf.signal.stft(signal, 512, 160)
+        double_spectra = tf.cast(spectra, tf.complex128)
     integers = [put(state.integers(1, 1 << 20, COUNT).astype("int64")) for _ in range(2)]
 
     calls: dict[str, Call] = {
@@ -304,7 +311,13 @@ def of_tensorflow(device: str) -> Calls:
         "fft of 64x4096": lambda: tf.signal.fft(spectra),
         "rfft of 64x4096": lambda: tf.signal.rfft(real_signal),
         "complex exp": lambda: tf.exp(spectra),
+        "complex sum of two": lambda: spectra + spectra,
         "complex product": lambda: spectra * spectra,
+        "complex conjugate": lambda: tf.math.conj(spectra),
+        "float to complex": lambda: tf.cast(real_signal, tf.complex64),
+        "complex to float": lambda: tf.cast(spectra, tf.float32),
+        "complex to complex128": lambda: tf.cast(spectra, tf.complex128),
+        "complex128 to complex": lambda: tf.cast(double_spectra, tf.complex64),
         "complex abs": lambda: tf.abs(spectra),
         "complex angle": lambda: tf.math.angle(spectra),
         "complex sum": lambda: tf.reduce_sum(spectra),
@@ -364,6 +377,9 @@ def of_torch(device: str) -> Calls:
     window = put(np.hanning(512).astype("float32"))
     spectra = put((state.normal(size=(64, 4096)) + 1j * state.normal(size=(64, 4096))).astype("complex64"))
     real_signal = normal(64, 4096)
+    few_spectra, double_spectra = spectra[:, :512].contiguous(), spectra.to(torch.complex128)
+    half_table, brain_table = (table.detach().to(each) for each in (torch.float16, torch.bfloat16))
+    small_bags = put(state.integers(0, 20000, (64, 10)))
     scale, zero = put(np.float32([0.02])), put(np.int32([0]))
     bytes_ = put(state.integers(-128, 128, (1000, 1000)).astype("int8"))
 
@@ -421,6 +437,9 @@ def of_torch(device: str) -> Calls:
         "index_add": lambda: torch.index_add(values, 0, rows_of, updates),
         "index_reduce, prod": lambda: torch.index_reduce(values, 0, rows_of, updates, "prod"),
         "embedding_bag, sum": lambda: F.embedding_bag(bags, table, mode="sum"),
+        "embedding_bag, sum, float16": lambda: F.embedding_bag(bags, half_table, mode="sum"),
+        "embedding_bag, sum, bfloat16": lambda: F.embedding_bag(bags, brain_table, mode="sum"),
+        "embedding_bag, sum, 64 bags": lambda: F.embedding_bag(small_bags, table, mode="sum"),
         "embedding_bag with its gradient": trained(lambda t: F.embedding_bag(bags, t, mode="mean"), table),
         "poisson": lambda: torch.poisson(positive),
         "binomial": lambda: torch.binomial(torch.full_like(positive, 40), torch.full_like(positive, 0.3)),
@@ -451,8 +470,15 @@ def of_torch(device: str) -> Calls:
         "stft": lambda: torch.stft(signal, 512, 160, window=window, return_complex=True),
         "fft of 64x4096": lambda: torch.fft.fft(spectra),
         "rfft of 64x4096": lambda: torch.fft.rfft(real_signal),
+        "fft of 1024x256": lambda: torch.fft.fft(spectra.view(1024, 256)),
+        "fft of 64x512": lambda: torch.fft.fft(few_spectra),
         "complex exp": lambda: torch.exp(spectra),
+        "complex sum of two": lambda: spectra + spectra,
         "complex product": lambda: spectra * spectra,
+        "complex conjugate": lambda: torch.conj_physical(spectra),
+        "float to complex": lambda: real_signal.to(torch.complex64),
+        "complex to complex128": lambda: spectra.to(torch.complex128),
+        "complex128 to complex": lambda: double_spectra.to(torch.complex64),
         "complex abs": lambda: torch.abs(spectra),
         "complex angle": lambda: torch.angle(spectra),
         "complex sum": lambda: torch.sum(spectra),

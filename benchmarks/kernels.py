@@ -89,6 +89,11 @@ def complex_pairs(dtype: str) -> dict[str, Pair]:
         on_device(unihal.ops.cast, da[: count // 2], wider.dtype.name, out=dwider),
         lambda: np.copyto(wider, a[: count // 2], casting="same_kind"),
     )
+    pairs["cast of real numbers"] = (
+        on_device(unihal.ops.cast, dreal, dtype, out=dout),
+        lambda: np.copyto(out, real),
+    )
+    pairs["conjugate"] = on_device(unihal.ops.conjugate, da, out=dout), lambda: np.conjugate(a, out=out)
     pairs["real"] = on_device(unihal.ops.real, da, out=dreal), lambda: np.copyto(real, a.real)
     pairs["angle"] = on_device(unihal.ops.angle, da, out=dreal), lambda: np.arctan2(a.imag, a.real, out=real)
     pairs["sum"] = on_device(unihal.ops.sum, da), lambda: np.sum(a)

@@ -131,15 +131,20 @@ void copy_transposed(const Space& space, int axis, int64_t size, char* to, const
   });
 }
 
-// Both real, or both complex.
+// Any but complex numbers to real ones.
 void cast_blocks(const uhal_tensor& x, const uhal_tensor& y) {
   const uhal_tensor* views[] = {&y, &x};
   const Space space = make_space(views, 2);
   if (space.count == 0) return;
   // The source's own compute type holds its values exactly, so the result is rounded once. So does float those of
   // integers of one and two bytes, and without AVX-512 no vector converts from int64.
+  // Real numbers are converted as they become complex ones: writing the parts one after the other takes every line of
+  // the result twice.
   const bool is_narrow = is_integer(x.dtype) && dtype_size(x.dtype) <= 2;
-  const ComputeType type = is_narrow && is_floating(y.dtype) ? kFloat : compute_type_of(x.dtype);
+  const bool becomes_complex = is_complex(y.dtype) && !is_complex(x.dtype);
+  const ComputeType type = becomes_complex                     ? compute_type_of(y.dtype)
+                           : is_narrow && is_floating(y.dtype) ? kFloat
+                                                               : compute_type_of(x.dtype);
   const BlockOperand to(space, kTo, y, type);
   const BlockOperand from(space, kFrom, x, type);
   if (to.dense() && space.dense(kFrom)) {  // in one go
@@ -204,13 +209,10 @@ void copy_views(const uhal_tensor& x, const uhal_tensor& y) {
 }
 
 void cast_views(const uhal_tensor& x, const uhal_tensor& y) {
-  if (is_complex(x.dtype) == is_complex(y.dtype)) {
-    cast_blocks(x, y);
-  } else if (is_complex(x.dtype)) {
+  if (is_complex(x.dtype) && !is_complex(y.dtype)) {
     cast_blocks(part(x, false), y);
   } else {
-    cast_blocks(x, part(y, false));
-    fill_view(0, 0, part(y, true));
+    cast_blocks(x, y);
   }
 }
 

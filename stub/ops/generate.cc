@@ -8,6 +8,7 @@
 #include "stub/common/kernels.h"
 #include "stub/common/rows.h"
 #include "stub/ops/copy.h"
+#include "stub/vector/vectorize.h"
 
 namespace unihal::stub {
 namespace {
@@ -15,6 +16,12 @@ namespace {
 void fill(const uhal_op& op) {
   const auto attributes = attributes_or(op, uhal_fill_attributes{sizeof(uhal_fill_attributes), 0, 0});
   fill_view(attributes.value, attributes.integer_value, *op.outputs[0]);
+}
+
+// Unsigned: wraps beyond the range. By sums, for few machines multiply 64 bits in vectors.
+template <class Whole>
+UNIHAL_VECTORIZED void count_up(int64_t count, Whole value, Whole step, Whole* values) {
+  for (int64_t i = 0; i < count; ++i, value += step) values[i] = value;
 }
 
 void iota(const uhal_op& op) {
@@ -35,11 +42,9 @@ void iota(const uhal_op& op) {
       const int64_t count = std::min(kBlock, length - begin);
       BlockBuffer buffer;
       if (type == kInt64) {
-        uint64_t* values = reinterpret_cast<uint64_t*>(buffer.bytes);  // unsigned: wraps beyond the range
-        for (int64_t i = 0; i < count; ++i) {
-          values[i] = static_cast<uint64_t>(attributes.integer_start) +
-                      static_cast<uint64_t>(begin + i) * static_cast<uint64_t>(attributes.integer_step);
-        }
+        const auto step = static_cast<uint64_t>(attributes.integer_step);
+        const uint64_t start = static_cast<uint64_t>(attributes.integer_start) + static_cast<uint64_t>(begin) * step;
+        count_up(count, start, step, reinterpret_cast<uint64_t*>(buffer.bytes));
       } else {
         double* values = reinterpret_cast<double*>(buffer.bytes);
         for (int64_t i = 0; i < count; ++i) {

@@ -9,11 +9,28 @@
 namespace unihal::stub::UHAL_INSTRUCTION_SET {
 namespace {
 
+// Vectors as they lie in memory: whole ones first, then one of 32 bytes for what is left of a row. (GCC keeps vectors
+// wider than the registers in memory.)
+#ifdef __AVX512F__
+inline constexpr int64_t kVectorBytes = 64;
+#else
+inline constexpr int64_t kVectorBytes = 32;
+#endif
+
+template <class T, int64_t bytes>
+struct Lanes;
 template <class T>
-struct Lanes {
+struct Lanes<T, 32> {
   typedef T Vector __attribute__((vector_size(32), aligned(sizeof(T)), may_alias));
   static constexpr int64_t kCount = 32 / sizeof(T);
 };
+#ifdef __AVX512F__
+template <class T>
+struct Lanes<T, 64> {
+  typedef T Vector __attribute__((vector_size(64), aligned(sizeof(T)), may_alias));
+  static constexpr int64_t kCount = 64 / sizeof(T);
+};
+#endif
 
 inline float number(float value) { return value; }
 inline double number(double value) { return value; }
@@ -21,43 +38,53 @@ inline float number(Bfloat16 value) { return widen_one(value); }
 inline float number(Float16 value) { return widen_one(value); }
 
 // A vector of the numbers from `row` on.
-inline void read(const float* row, Lanes<float>::Vector& numbers) {
-  numbers = *reinterpret_cast<const Lanes<float>::Vector*>(row);
+template <class T, class Vector>
+inline void read(const T* row, Vector& numbers) {
+  numbers = *reinterpret_cast<const Vector*>(row);
 }
-inline void read(const double* row, Lanes<double>::Vector& numbers) {
-  numbers = *reinterpret_cast<const Lanes<double>::Vector*>(row);
-}
-inline void read(const Bfloat16* row, Lanes<float>::Vector& numbers) {
+using Floats = Lanes<float, 32>::Vector;
+inline void read(const Bfloat16* row, Floats& numbers) {
 #ifdef __AVX2__
   // GCC would widen halves of it, and put these together.
   const __m256i words = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(row)));
-  numbers = reinterpret_cast<Lanes<float>::Vector>(_mm256_slli_epi32(words, 16));
+  numbers = reinterpret_cast<Floats>(_mm256_slli_epi32(words, 16));
 #else
-  for (int64_t i = 0; i < Lanes<float>::kCount; ++i) numbers[i] = number(row[i]);
+  for (int64_t i = 0; i < Lanes<float, 32>::kCount; ++i) numbers[i] = number(row[i]);
 #endif
 }
-inline void read(const Float16* row, Lanes<float>::Vector& numbers) {
+inline void read(const Float16* row, Floats& numbers) {
 #ifdef __F16C__
-  numbers =
-      reinterpret_cast<Lanes<float>::Vector>(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(row))));
+  numbers = reinterpret_cast<Floats>(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(row))));
 #else
-  for (int64_t i = 0; i < Lanes<float>::kCount; ++i) numbers[i] = number(row[i]);
+  for (int64_t i = 0; i < Lanes<float, 32>::kCount; ++i) numbers[i] = number(row[i]);
 #endif
 }
+#ifdef __AVX512F__
+using WideFloats = Lanes<float, 64>::Vector;
+inline void read(const Bfloat16* row, WideFloats& numbers) {
+  const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(row));
+  const __m512i words = _mm512_maskz_cvtepu16_epi32(kAllWidened, halves);
+  numbers = reinterpret_cast<WideFloats>(_mm512_maskz_slli_epi32(kAllWidened, words, 16));
+}
+inline void read(const Float16* row, WideFloats& numbers) {
+  const __m256i words = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(row));
+  numbers = reinterpret_cast<WideFloats>(_mm512_maskz_cvtph_ps(kAllWidened, words));
+}
+#endif
 
 // Numbers of `chunks` vectors, as they are stored.
-template <int64_t chunks, class T, class Stored>
-inline void write(const typename Lanes<T>::Vector* numbers, Stored* to) {
-  constexpr int64_t kCount = chunks * Lanes<T>::kCount;
+template <int64_t chunks, class T, int64_t bytes, class Stored>
+inline void write(const typename Lanes<T, bytes>::Vector* numbers, Stored* to) {
+  constexpr int64_t kLanes = Lanes<T, bytes>::kCount, kCount = chunks * kLanes;
   if constexpr (std::is_same_v<T, Stored>) {
 #pragma GCC unroll 8
     for (int64_t c = 0; c < chunks; ++c) {
-      *reinterpret_cast<typename Lanes<T>::Vector*>(to + c * Lanes<T>::kCount) = numbers[c];
+      *reinterpret_cast<typename Lanes<T, bytes>::Vector*>(to + c * kLanes) = numbers[c];
     }
   } else if constexpr (kCount % kWidened == 0) {
     shorten<kCount>(reinterpret_cast<const float*>(numbers), to);
   } else {
-    for (int64_t i = 0; i < kCount; ++i) shorten_one(numbers[i / Lanes<T>::kCount][i % Lanes<T>::kCount], to + i);
+    for (int64_t i = 0; i < kCount; ++i) shorten_one(numbers[i / kLanes][i % kLanes], to + i);
   }
 }
 inline void write_one(float value, float* to) { *to = value; }
@@ -74,10 +101,10 @@ inline void ask_for(const void* row) {
 
 // Numbers from `at` on, in registers: sum += the rows in their order, times their weights if these count; the first row
 // begins a sum that has none yet.
-template <class T, class Stored, bool weighted, int64_t chunks>
+template <class T, class Stored, bool weighted, int64_t chunks, int64_t bytes>
 inline void sum_chunks(const SegmentRows& segment, int64_t ahead, int64_t at) {
-  using Vector = typename Lanes<T>::Vector;
-  constexpr int64_t kLanes = Lanes<T>::kCount;
+  using Vector = typename Lanes<T, bytes>::Vector;
+  constexpr int64_t kLanes = Lanes<T, bytes>::kCount;
   const void* const* const rows = segment.rows;
   const auto* const weights = static_cast<const T*>(segment.weights);
   T* const sum = static_cast<T*>(segment.sum) + at;
@@ -127,21 +154,26 @@ inline void sum_one(const SegmentRows& segment, int64_t at) {
 
 template <class T, class Stored, bool weighted>
 inline void sum_segments(int64_t length, int64_t ahead, int64_t count, const SegmentRows* segments) {
-  constexpr int64_t kLanes = Lanes<T>::kCount;
+  constexpr int64_t kLanes = Lanes<T, kVectorBytes>::kCount;
   for (const SegmentRows* const end = segments + count; segments != end; ++segments) {
     int64_t at = 0;
-    for (; at + 8 * kLanes <= length; at += 8 * kLanes) sum_chunks<T, Stored, weighted, 8>(*segments, ahead, at);
+    for (; at + 8 * kLanes <= length; at += 8 * kLanes)
+      sum_chunks<T, Stored, weighted, 8, kVectorBytes>(*segments, ahead, at);
     if (at + 4 * kLanes <= length) {
-      sum_chunks<T, Stored, weighted, 4>(*segments, ahead, at);
+      sum_chunks<T, Stored, weighted, 4, kVectorBytes>(*segments, ahead, at);
       at += 4 * kLanes;
     }
     if (at + 2 * kLanes <= length) {
-      sum_chunks<T, Stored, weighted, 2>(*segments, ahead, at);
+      sum_chunks<T, Stored, weighted, 2, kVectorBytes>(*segments, ahead, at);
       at += 2 * kLanes;
     }
     if (at + kLanes <= length) {
-      sum_chunks<T, Stored, weighted, 1>(*segments, ahead, at);
+      sum_chunks<T, Stored, weighted, 1, kVectorBytes>(*segments, ahead, at);
       at += kLanes;
+    }
+    if (kVectorBytes > 32 && at + Lanes<T, 32>::kCount <= length) {
+      sum_chunks<T, Stored, weighted, 1, 32>(*segments, ahead, at);
+      at += Lanes<T, 32>::kCount;
     }
     for (; at < length; ++at) sum_one<T, Stored, weighted>(*segments, at);
   }
@@ -172,10 +204,10 @@ struct Elements {
 };
 
 // Elements of a segment's result from `at` on; false where a row does not exist.
-template <class T, class Stored, class Index, bool weighted, int64_t chunks>
+template <class T, class Stored, class Index, bool weighted, int64_t chunks, int64_t bytes>
 inline bool sum_elements(const LookedUpRows& problem, const Elements<Index>& elements, int64_t at, Stored* result) {
-  using Vector = typename Lanes<T>::Vector;
-  constexpr int64_t kLanes = Lanes<T>::kCount;
+  using Vector = typename Lanes<T, bytes>::Vector;
+  constexpr int64_t kLanes = Lanes<T, bytes>::kCount;
   const auto row_count = static_cast<uint64_t>(problem.rows), row_bytes = static_cast<uint64_t>(problem.row_bytes);
   const int64_t step = problem.index_step;
   const auto table = reinterpret_cast<uintptr_t>(static_cast<const Stored*>(problem.table) + at);
@@ -208,7 +240,7 @@ inline bool sum_elements(const LookedUpRows& problem, const Elements<Index>& ele
 #pragma GCC unroll 8
     for (int64_t c = 0; c < chunks; ++c) values[c] /= static_cast<T>(elements.count);
   }
-  write<chunks, T, Stored>(values, result + at);
+  write<chunks, T, bytes>(values, result + at);
   return true;
 }
 
@@ -228,25 +260,33 @@ inline bool sum_one_of_elements(const LookedUpRows& problem, const Elements<Inde
   return true;
 }
 
-template <class T, class Stored, class Index, bool weighted>
+// `vectors`: so many are a row, or 0.
+template <class T, class Stored, class Index, bool weighted, int64_t vectors>
 inline bool sum_segment(const LookedUpRows& problem, const Elements<Index>& elements, Stored* result) {
-  constexpr int64_t kLanes = Lanes<T>::kCount;
+  if constexpr (vectors != 0) {
+    return sum_elements<T, Stored, Index, weighted, vectors, kVectorBytes>(problem, elements, 0, result);
+  }
+  constexpr int64_t kLanes = Lanes<T, kVectorBytes>::kCount;
   const int64_t length = problem.length;
   int64_t at = 0;
   for (; at + 8 * kLanes <= length; at += 8 * kLanes) {
-    if (!sum_elements<T, Stored, Index, weighted, 8>(problem, elements, at, result)) return false;
+    if (!sum_elements<T, Stored, Index, weighted, 8, kVectorBytes>(problem, elements, at, result)) return false;
   }
   if (at + 4 * kLanes <= length) {
-    if (!sum_elements<T, Stored, Index, weighted, 4>(problem, elements, at, result)) return false;
+    if (!sum_elements<T, Stored, Index, weighted, 4, kVectorBytes>(problem, elements, at, result)) return false;
     at += 4 * kLanes;
   }
   if (at + 2 * kLanes <= length) {
-    if (!sum_elements<T, Stored, Index, weighted, 2>(problem, elements, at, result)) return false;
+    if (!sum_elements<T, Stored, Index, weighted, 2, kVectorBytes>(problem, elements, at, result)) return false;
     at += 2 * kLanes;
   }
   if (at + kLanes <= length) {
-    if (!sum_elements<T, Stored, Index, weighted, 1>(problem, elements, at, result)) return false;
+    if (!sum_elements<T, Stored, Index, weighted, 1, kVectorBytes>(problem, elements, at, result)) return false;
     at += kLanes;
+  }
+  if (kVectorBytes > 32 && at + Lanes<T, 32>::kCount <= length) {
+    if (!sum_elements<T, Stored, Index, weighted, 1, 32>(problem, elements, at, result)) return false;
+    at += Lanes<T, 32>::kCount;
   }
   for (; at < length; ++at) {
     if (!sum_one_of_elements<T, Stored, Index, weighted>(problem, elements, at, result)) return false;
@@ -254,8 +294,9 @@ inline bool sum_segment(const LookedUpRows& problem, const Elements<Index>& elem
   return true;
 }
 
-template <class T, class Stored, class Index, bool weighted>
-int64_t sum_segments_of(const LookedUpRows& problem, int64_t first, int64_t last) {
+template <class T, class Stored, class Index, bool weighted, int64_t vectors>
+int64_t sum_segments_of(const LookedUpRows& given, int64_t first, int64_t last) {
+  const LookedUpRows problem = given;  // which results are none of, so that it stays in registers
   const auto offset_at = [&](int64_t segment) -> int64_t {
     const int64_t at = segment * problem.offset_step;
     return problem.wide_offsets ? static_cast<const int64_t*>(problem.offsets)[at]
@@ -273,19 +314,34 @@ int64_t sum_segments_of(const LookedUpRows& problem, int64_t first, int64_t last
     const Elements<Index> elements = {indices + begin * problem.index_step,
                                       weighted ? weights + begin * problem.weight_step : nullptr, end - begin,
                                       end + kElementsAhead <= problem.elements ? kElementsAhead : 0};
-    if (!sum_segment<T, Stored, Index, weighted>(problem, elements, reinterpret_cast<Stored*>(result))) break;
+    if (!sum_segment<T, Stored, Index, weighted, vectors>(problem, elements, reinterpret_cast<Stored*>(result))) break;
   }
   return first;
+}
+
+// Rows of usual widths have loops of their own: bags are short, and finding out what is left of a row takes as long as
+// to add one.
+template <class T, class Stored, class Index, bool weighted>
+int64_t sum_rows_of_width(const LookedUpRows& problem, int64_t first, int64_t last) {
+  constexpr int64_t kLanes = Lanes<T, kVectorBytes>::kCount;
+  switch (problem.length) {
+    case 4 * kLanes:
+      return sum_segments_of<T, Stored, Index, weighted, 4>(problem, first, last);
+    case 8 * kLanes:
+      return sum_segments_of<T, Stored, Index, weighted, 8>(problem, first, last);
+    default:
+      return sum_segments_of<T, Stored, Index, weighted, 0>(problem, first, last);
+  }
 }
 
 template <class T, class Stored>
 int64_t sum_looked_up(const LookedUpRows& problem, int64_t first, int64_t last) {
   if (problem.wide_indices) {
-    return problem.weights != nullptr ? sum_segments_of<T, Stored, int64_t, true>(problem, first, last)
-                                      : sum_segments_of<T, Stored, int64_t, false>(problem, first, last);
+    return problem.weights != nullptr ? sum_rows_of_width<T, Stored, int64_t, true>(problem, first, last)
+                                      : sum_rows_of_width<T, Stored, int64_t, false>(problem, first, last);
   }
-  return problem.weights != nullptr ? sum_segments_of<T, Stored, int32_t, true>(problem, first, last)
-                                    : sum_segments_of<T, Stored, int32_t, false>(problem, first, last);
+  return problem.weights != nullptr ? sum_rows_of_width<T, Stored, int32_t, true>(problem, first, last)
+                                    : sum_rows_of_width<T, Stored, int32_t, false>(problem, first, last);
 }
 
 }  // namespace

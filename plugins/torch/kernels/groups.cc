@@ -138,15 +138,17 @@ void segment_reduce_backward(Call& call) {
 enum BagMode { kSumOfBag, kMeanOfBag, kMaximumOfBag };
 
 // Rows of x by `rows` with the weights, if there are any, combined in the bags that ids names, or that begin and end at
-// the offsets `ids`. Negative ids are left out, or an error of the stream.
+// the offsets `ids`. Negative ids are left out, or an error of the stream. How many each bag has is counted for means
+// and maxima; nobody asks that of sums, whose counts are zeros (on the CPU they are left as they are).
 std::pair<at::Tensor, at::Tensor> combine(Call& call, const at::Tensor& x, const at::Tensor& ids,
                                           uhal_segment_form form, const at::Tensor& rows, const at::Tensor& weights,
                                           int64_t count, uhal_reduction reduction, bool ignores_negative) {
   const at::Tensor result = empty({count, x.size(1)}, x.scalar_type());
   const at::Tensor counts = empty({count}, at::kLong);
-  if (rows.numel() == 0 || result.numel() == 0) {
+  const bool is_empty = rows.numel() == 0 || result.numel() == 0, is_counted = reduction != UHAL_REDUCE_SUM;
+  if (count != 0 && (is_empty || !is_counted)) call.fill(view_of(counts), 0);
+  if (is_empty) {
     if (result.numel() != 0) call.fill(view_of(result), 0);
-    if (count != 0) call.fill(view_of(counts), 0);
     return {result, counts};
   }
   uhal_segment_attributes attributes = {};
@@ -158,8 +160,8 @@ std::pair<at::Tensor, at::Tensor> combine(Call& call, const at::Tensor& x, const
   View factors;
   if (weights.defined()) factors = view_of(call.keep(weights.to(x.scalar_type())));
   const View y = view_of(result), n = view_of(counts);
-  call.launch(UHAL_OP_SEGMENT_REDUCE, {&from, &bags, &indices, weights.defined() ? &factors : nullptr}, {&y, &n},
-              &attributes);
+  call.launch(UHAL_OP_SEGMENT_REDUCE, {&from, &bags, &indices, weights.defined() ? &factors : nullptr},
+              {&y, is_counted ? &n : nullptr}, &attributes);
   return {result, counts};
 }
 
