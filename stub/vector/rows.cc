@@ -37,12 +37,12 @@ inline double number(double value) { return value; }
 inline float number(Bfloat16 value) { return widen_one(value); }
 inline float number(Float16 value) { return widen_one(value); }
 
-// A vector of the numbers from `row` on.
-template <class T, class Vector>
-inline void read(const T* row, Vector& numbers) {
-  numbers = *reinterpret_cast<const Vector*>(row);
-}
+// A vector of the numbers from `row` on. (A template would lose the vectors' alignment: compilers drop attributes of
+// the types that they deduce.)
 using Floats = Lanes<float, 32>::Vector;
+using Doubles = Lanes<double, 32>::Vector;
+inline void read(const float* row, Floats& numbers) { numbers = *reinterpret_cast<const Floats*>(row); }
+inline void read(const double* row, Doubles& numbers) { numbers = *reinterpret_cast<const Doubles*>(row); }
 inline void read(const Bfloat16* row, Floats& numbers) {
 #ifdef __AVX2__
   // GCC would widen halves of it, and put these together.
@@ -61,6 +61,9 @@ inline void read(const Float16* row, Floats& numbers) {
 }
 #ifdef __AVX512F__
 using WideFloats = Lanes<float, 64>::Vector;
+using WideDoubles = Lanes<double, 64>::Vector;
+inline void read(const float* row, WideFloats& numbers) { numbers = *reinterpret_cast<const WideFloats*>(row); }
+inline void read(const double* row, WideDoubles& numbers) { numbers = *reinterpret_cast<const WideDoubles*>(row); }
 inline void read(const Bfloat16* row, WideFloats& numbers) {
   const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(row));
   const __m512i words = _mm512_maskz_cvtepu16_epi32(kAllWidened, halves);
