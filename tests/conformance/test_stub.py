@@ -17,12 +17,9 @@ from unihal.conformance.sweep import ALL_DTYPES, FLOAT8
 UNIHAL = [sys.executable, "-m", "unihal.command_line", "conformance"]
 
 
-# Strict looks at what all ops share, above all: memory, streams and races.
-@pytest.mark.parametrize(("mode", "every"), [("fast", 160), ("strict", 480)])
-def test_a_sample_of_the_suite(mode: str, every: int) -> None:
-    process = run_command(
-        [*UNIHAL, "--backend", "stub", "--every", str(every)], timeout=200, UNIHAL_BACKEND=None, UNIHAL_STUB=mode
-    )
+def test_a_sample_of_the_suite() -> None:
+    """On the fast stub; `make test-conformance` has all of both modes."""
+    process = run_command([*UNIHAL, "--backend", "stub", "--every", "160"], timeout=200, UNIHAL_BACKEND=None)
     assert process.returncode == 0, process.stdout + process.stderr
 
 
