@@ -248,7 +248,7 @@ def main() -> None:
     source = ops.random((bench.scale << 23,), "float32", bench.device, key=1)
     target = Buffer(source.shape, "float32", bench.device)
     # What one call costs besides its work is shared by several on a device that runs beside the host.
-    repeats = 1 if bench.on_host else 10
+    repeats = 1 if bench.on_host else 100
     for work in bench.works():
         if arguments.only not in work.name:
             continue

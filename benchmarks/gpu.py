@@ -130,7 +130,7 @@ PRECISIONS = {
 
 #: Batches of calls of each side: many short ones, since a card that draws its most power changes its clock within some
 #: milliseconds, which the median of few ratios would show.
-ROUNDS = 20
+ROUNDS = 40
 
 
 class Batches:
@@ -160,7 +160,7 @@ def seconds(call: Call, wait: Call, minimum_time: float = 0.05) -> float:
 
 
 def seconds_of_both(
-    ours: tuple[Call, Call], peer: tuple[Call, Call], minimum_time: float = 0.1
+    ours: tuple[Call, Call], peer: tuple[Call, Call], minimum_time: float = 0.2
 ) -> tuple[float, float, tuple[float, ...]]:
     """Seconds of a call of ours and of the peer's, each in its best batch, and the ratio of each round, in which one
     follows the other: first ours, then the peer, and the other way round in the next."""

@@ -8,7 +8,7 @@ and decoder, 512 wide, 32 sequences of 128), eager, Momentum SGD, in each framew
 --bfloat16 its automatic mixed precision. Both measure a library's algorithms for each convolution in the first step
 (torch.backends.cudnn.benchmark; UNIHAL_GPU_MEASURE=0 takes what the heuristic chooses). BERT and GPT are in
 training.py. Each framework is a process of its own; they take turns on the same four cores and an otherwise idle GPU, a
-round of five steps at a time, waited for at its end. A step's time is a fifth of the fastest of eight rounds: a host
+round of five steps at a time, waited for at its end. A step's time is a fifth of the fastest of sixteen rounds: a host
 that other machines share only ever adds to it. --ours and --peer name other places: `--ours iluvatar --peer cpu
 --batch 2 --pixels 64` tries the program on the stub."""
 
@@ -45,7 +45,7 @@ TORCHVISION: dict[str, dict[str, bool]] = {
 RECURRENT = ("LSTM", "GRU")
 NAMES = (*VISION, *RECURRENT, "Transformer")
 CLASSES, WIDTH, LAYERS, LENGTH, SEQUENCES, SENTENCES, HEADS, DEPTH = 10, 512, 2, 128, 64, 32, 8, 6
-WARM_UP_STEPS, ROUNDS, STEPS = 4, 8, 5
+WARM_UP_STEPS, ROUNDS, STEPS = 4, 16, 5
 CORES = 4
 
 #: What a line with a round's time begins with.

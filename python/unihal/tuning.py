@@ -40,13 +40,20 @@ __all__ = [
     "usual_products",
 ]
 
-#: A candidate is chosen only if it is faster than the default by more than two measurements of one thing differ.
+#: A candidate is chosen only if it is faster than the default by more than two measurements of one thing differ: of two
+#: launches, and after the rounds of the finalists.
 _LEAST_GAIN = 1.03
+_LEAST_FINAL_GAIN = 1.01
 
 #: A candidate of which one launch takes longer than its time, and so many times as long as the default, is out at once.
 _HOPELESS = 3
 
 _ROUNDS = 5
+
+#: Those that take at most so many times as long as the fastest are measured again, in more rounds: a GPU's clock
+#: differs from one round to the next by as much as they do.
+_CLOSE = 1.1
+_FINAL_ROUNDS = 15
 
 #: A launch that takes less may be waiting for the host, whose call takes some ten microseconds for each kernel.
 _SHORT_SECONDS = 1e-4
@@ -139,7 +146,8 @@ class _Measurement:
         try:
             best, failures = self._measure(names, seconds)
             fastest = min(best, key=lambda number: best[number])
-            chosen = fastest if best[_DEFAULT] > _LEAST_GAIN * best[fastest] else _DEFAULT
+            least_gain = _LEAST_FINAL_GAIN if best[_DEFAULT] <= seconds else _LEAST_GAIN
+            chosen = fastest if best[_DEFAULT] > least_gain * best[fastest] else _DEFAULT
         finally:
             self._choose(chosen)
         candidates = [Candidate(names[number], time) for number, time in best.items() if number != _DEFAULT]
@@ -157,22 +165,30 @@ class _Measurement:
                 failures[name] = str(error)
         in_play = [number for number, time in best.items() if time <= max(seconds, _HOPELESS * best[_DEFAULT])]
         repeats = {number: max(1, min(1000, int(seconds / _ROUNDS / max(best[number], 1e-7)))) for number in in_play}
-        replayed: dict[int, float] = {}
         with ExitStack() as graphs:
-            captured = {number: self._capture(number, graphs) for number in in_play if best[number] < _SHORT_SECONDS}
+            graph_of = {number: self._capture(number, graphs) for number in in_play if best[number] < _SHORT_SECONDS}
+            launched = dict(best)
+            replayed: dict[int, float] = {}
+
+            def measure(number: int) -> None:
+                self._choose(number)
+                count = repeats[number]
+                launched[number] = min(launched[number], self._time(self._launch, count) / count)
+                if (graph := graph_of.get(number)) is not None:
+                    replays = -(-count // _GRAPH_LAUNCHES)
+                    time = self._time(graph.replay, replays) / (replays * _GRAPH_LAUNCHES)
+                    replayed[number] = min(time, replayed.get(number, time))
+                # Programs launch as well as replay: where launches take the host as long, the fastest kernel wins.
+                best[number] = (launched[number] + replayed.get(number, launched[number])) / 2
+
             for turn in range(_ROUNDS):
-                for number, count in repeats.items():
-                    if turn > 0 and best[number] > seconds:
-                        continue  # two launches that long say enough
-                    self._choose(number)
-                    best[number] = min(best[number], self._time(self._launch, count) / count)
-                    if (graph := captured.get(number)) is not None:
-                        replays = -(-count // _GRAPH_LAUNCHES)
-                        time = self._time(graph.replay, replays) / (replays * _GRAPH_LAUNCHES)
-                        replayed[number] = min(time, replayed.get(number, time))
-        # Programs launch as well as replay: where launches take the host as long, the fastest kernel wins.
-        for number, time in replayed.items():
-            best[number] = (best[number] + time) / 2
+                for number in repeats:
+                    if turn == 0 or best[number] <= seconds:  # two launches that take longer say enough
+                        measure(number)
+            finalists = [number for number in repeats if best[number] <= min(seconds, _CLOSE * min(best.values()))]
+            for _ in range(_FINAL_ROUNDS if len(finalists) > 1 else 0):
+                for number in finalists:
+                    measure(number)
         return best, failures
 
     def _capture(self, number: int, graphs: ExitStack) -> Graph | None:

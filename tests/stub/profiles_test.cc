@@ -22,10 +22,16 @@ constexpr uint64_t kGibibyte = uint64_t{1} << 30;
 
 std::string message() { return uhal_last_error()->message; }
 
+// A file that the process leaves nothing of.
+struct TemporaryFile {
+  ~TemporaryFile() { static_cast<void>(std::remove(path.c_str())); }
+  const std::string path;
+};
+
 std::string write_profile(const std::string& text) {
-  const std::string path = testing::TempDir() + "unihal_profile_" + std::to_string(getpid()) + ".yaml";
-  std::ofstream(path, std::ios::binary) << text;
-  return path;
+  static const TemporaryFile file{testing::TempDir() + "unihal_profile_" + std::to_string(getpid()) + ".yaml"};
+  std::ofstream(file.path, std::ios::binary) << text;
+  return file.path;
 }
 
 uhal_status open(const std::string& profile, uhal_device** device) {

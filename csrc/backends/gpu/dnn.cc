@@ -65,22 +65,38 @@ class MeasuringPlan final : public DnnPlan {
   }
 
  private:
+  // Each twice, since the first time also loads it; then those that are near the fastest in turn, several launches at a
+  // time: one alone may wait for the host, and a GPU's clock differs from one moment to the next.
   void choose(const DnnProblem& problem, void* workspace) {
-    constexpr int kTimes = 3;
-    double least = std::numeric_limits<double>::infinity();
-    std::unique_ptr<DnnPlan>* fastest = nullptr;
-    for (std::unique_ptr<DnnPlan>& plan : plans_) {
-      const auto submit = [&] { return plan->run(problem, workspace); };
-      if (measure_(submit) == std::numeric_limits<double>::infinity()) continue;  // the first one also loads it
-      for (int i = 0; i < kTimes; ++i) {
-        const double seconds = measure_(submit);
-        if (seconds >= least) continue;
-        least = seconds;
-        fastest = &plan;
+    constexpr int kRounds = 5;
+    constexpr double kNear = 1.5;
+    constexpr double kSeconds = 3e-4;
+    constexpr double kMostLaunches = 16;
+    constexpr double kNever = std::numeric_limits<double>::infinity();
+    const auto measure = [&](DnnPlan& plan, int launches) {
+      const auto submit = [&] {
+        for (int i = 0; i < launches; ++i) {
+          if (!plan.run(problem, workspace)) return false;
+        }
+        return true;
+      };
+      return measure_(submit) / launches;
+    };
+    std::vector<double> seconds;
+    for (const std::unique_ptr<DnnPlan>& plan : plans_) {
+      seconds.push_back(measure(*plan, 1) == kNever ? kNever : measure(*plan, 1));
+    }
+    const auto least = [&] { return std::min_element(seconds.begin(), seconds.end()); };
+    for (int round = 0; round < kRounds; ++round) {
+      const double most = kNear * *least();
+      for (size_t i = 0; i < plans_.size(); ++i) {
+        if (seconds[i] == kNever || seconds[i] > most) continue;
+        const int launches = static_cast<int>(std::clamp(kSeconds / std::max(seconds[i], 1e-7), 1.0, kMostLaunches));
+        seconds[i] = std::min(seconds[i], measure(*plans_[i], launches));
       }
     }
-    if (fastest != nullptr) {
-      std::swap(plans_[0], *fastest);
+    if (*least() != kNever) {
+      std::swap(plans_[0], plans_[static_cast<size_t>(least() - seconds.begin())]);
       store_choice(store_key_, plans_[0]->algorithm);
     }
     plans_.resize(1);
@@ -108,7 +124,7 @@ std::unique_ptr<DnnPlan> DnnStream::make_best_plan(const DnnProblem& problem, co
 }
 
 std::unique_ptr<DnnPlan> DnnStream::make_measuring_plan(const DnnProblem& problem, const DnnKey& key) {
-  const std::string store = store_key("measured 1", measured_for_, key);
+  const std::string store = store_key("measured 2", measured_for_, key);
   const LibraryAlgorithm kept = load_choice(store);
   std::unique_ptr<DnnPlan> plan = kept != kBestAlgorithm ? make_plan(problem, kept) : nullptr;
   if (plan != nullptr) return plan;

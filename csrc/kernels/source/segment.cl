@@ -179,9 +179,15 @@ UHAL_KERNEL void segment_reduce(UHAL_POINTER(x), UHAL_POINTER(keys), UHAL_POINTE
     int32 tail_is_part = work.chunks > 1;
 #if PARTIAL
     uint32 needed = 0; /* mostly none is */
-    for (INDEX first = begin; first < end; first += TURNS) {
-      UHAL_UNROLL for (int32 k = 0; k < TURNS; ++k) needed |= first + k < end ? keys[first + k] : 0u;
+    INDEX seen = begin; /* a chunk begins where it is aligned to four */
+    for (; seen + 4 * TURNS <= end; seen += 4 * TURNS) {
+      uhal_four_uint32 fours[TURNS];
+      UHAL_UNROLL for (int32 k = 0; k < TURNS; ++k) {
+        fours[k] = *(UHAL_GLOBAL const uhal_four_uint32*)(keys + seen + 4 * k);
+      }
+      UHAL_UNROLL for (int32 k = 0; k < TURNS; ++k) needed |= fours[k].x | fours[k].y | fours[k].z | fours[k].w;
     }
+    for (; seen < end; ++seen) needed |= keys[seen];
     if (needed == 0) {
       if (work.chunks > 1 && at_row == 0) partial_keys[2 * chunk] = partial_keys[2 * chunk + 1] = 0;
       continue;
