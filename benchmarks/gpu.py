@@ -33,7 +33,7 @@ from unihal import Buffer, ops
 
 MEBIBYTE = 1 << 20
 #: Device time for each candidate of --tune.
-TUNING_SECONDS = 0.005
+TUNING_SECONDS = 0.02
 Call = Callable[[], Any]
 
 

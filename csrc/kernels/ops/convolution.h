@@ -199,6 +199,11 @@ uhal_status filter_gradient_by_winograd(Queue& queue, const Convolution& convolu
 
 // -- convolution_direct.cc: no workspace, any geometry ---------------------------------------------------------
 
+// What a kernel that writes the result without workspace is compiled for, and its first arguments: the filter, the
+// source, the bias and the result.
+void define_operands(KernelSpec& spec, const Convolution& convolution, bool wide);
+Arguments operand_pointers(const Convolution& convolution);
+
 uhal_status convolve_directly(Queue& queue, const Convolution& convolution, bool transposed);
 uhal_status filter_gradient_directly(Queue& queue, const Convolution& convolution);
 

@@ -231,15 +231,12 @@ uhal_status convolve_channels(Queue& queue, const Convolution& c, bool transpose
   members.add(std::abs(c.filter.group_stride) < std::abs(c.filter.strides[2 + kHorizontal]));
 
   KernelSpec spec(sources::depthwise, "depthwise_channels");
-  spec.compute(c.compute).define("UHAL_WIDE_INDEX", wide).define("CHANNELS_LAST", 1).define("UHAL_GROUP", group);
+  define_operands(spec, c, wide);
+  spec.define("CHANNELS_LAST", 1).define("UHAL_GROUP", group);
   tile.define_columns(spec);
   spec.define("WINDOW_Y", tile.y.window).define("STRIDE_Y", tile.y.stride);
-  spec.define("UNIT", unit).define("WEIGHTS", weights).define("HAS_BIAS", c.bias.data != nullptr);
-  spec.dtype("FILTER", c.filter.dtype).dtype("SOURCE", c.source.dtype).dtype("RESULT", c.result.dtype);
-  spec.dtype("BIAS", c.bias.dtype);
-  define_activation(spec, c.activation);
-  Arguments arguments;
-  arguments.pointer(c.filter.data).pointer(c.source.data).pointer(c.bias.data).pointer(c.result.data);
+  spec.define("UNIT", unit).define("WEIGHTS", weights);
+  Arguments arguments = operand_pointers(c);
   members.append(arguments, wide);
   Grid grid;
   grid.groups[0] = c.images * slots.blocks_y * slots.blocks_x;
@@ -267,16 +264,12 @@ uhal_status convolve_planes(Queue& queue, const Convolution& c, bool transposed)
   for (int i = 0; i < 5; ++i) members.add(0);  // for channels that are last
 
   KernelSpec spec(sources::depthwise, "depthwise_planes");
-  spec.compute(c.compute).define("UHAL_WIDE_INDEX", wide).define("CHANNELS_LAST", 0);
+  define_operands(spec, c, wide);
+  spec.define("CHANNELS_LAST", 0);
   tile.define_columns(spec);
   tile.define_rows(spec);
   spec.define("UNIT", read).define("LEAD", lead).define("RESULT_UNIT", unit);
-  spec.define("HAS_BIAS", c.bias.data != nullptr);
-  spec.dtype("FILTER", c.filter.dtype).dtype("SOURCE", c.source.dtype).dtype("RESULT", c.result.dtype);
-  spec.dtype("BIAS", c.bias.dtype);
-  define_activation(spec, c.activation);
-  Arguments arguments;
-  arguments.pointer(c.filter.data).pointer(c.source.data).pointer(c.bias.data).pointer(c.result.data);
+  Arguments arguments = operand_pointers(c);
   members.append(arguments, wide);
   return queue.run(spec, arguments, linear_grid(count, std::min(256, queue.traits().max_group_size)));
 }

@@ -8,6 +8,20 @@
 #include "kernel_sources.h"
 
 namespace unihal::kernels {
+
+void define_operands(KernelSpec& spec, const Convolution& c, bool wide) {
+  spec.compute(c.compute).define("UHAL_WIDE_INDEX", wide).define("HAS_BIAS", c.bias.data != nullptr);
+  spec.dtype("FILTER", c.filter.dtype).dtype("SOURCE", c.source.dtype).dtype("RESULT", c.result.dtype);
+  spec.dtype("BIAS", c.bias.dtype);
+  define_activation(spec, c.activation);
+}
+
+Arguments operand_pointers(const Convolution& c) {
+  Arguments arguments;
+  arguments.pointer(c.filter.data).pointer(c.source.data).pointer(c.bias.data).pointer(c.result.data);
+  return arguments;
+}
+
 uhal_status convolve_directly(Queue& queue, const Convolution& c, bool transposed) {
   const bool last = channels_last(c.result, c.rows * c.groups);
   const bool wide = needs_wide_index(c);
@@ -25,13 +39,9 @@ uhal_status convolve_directly(Queue& queue, const Convolution& c, bool transpose
   members.add(last).add(count);
 
   KernelSpec spec(sources::convolution_direct, "convolution_direct");
-  spec.compute(c.compute).define("UHAL_WIDE_INDEX", wide).define("TRANSPOSED", transposed);
-  spec.define("HAS_BIAS", c.bias.data != nullptr);
-  spec.dtype("FILTER", c.filter.dtype).dtype("SOURCE", c.source.dtype).dtype("RESULT", c.result.dtype);
-  spec.dtype("BIAS", c.bias.dtype);
-  define_activation(spec, c.activation);
-  Arguments arguments;
-  arguments.pointer(c.filter.data).pointer(c.source.data).pointer(c.bias.data).pointer(c.result.data);
+  define_operands(spec, c, wide);
+  spec.define("TRANSPOSED", transposed);
+  Arguments arguments = operand_pointers(c);
   members.append(arguments, wide);
   note_implementation("convolution_direct");
   return queue.run(spec, arguments, linear_grid(count, std::min(256, queue.traits().max_group_size)));
