@@ -10,8 +10,11 @@
 #else
 #define UNIHAL_VECTORIZED __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #endif
+// Of what only processors with vectors of 64 bytes run.
+#define UNIHAL_WIDE __attribute__((target("arch=x86-64-v4")))
 #else
 #define UNIHAL_VECTORIZED
+#define UNIHAL_WIDE
 #endif
 
 #define UNIHAL_INLINE inline __attribute__((always_inline))
