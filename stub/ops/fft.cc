@@ -24,6 +24,8 @@ namespace {
 // Blocks of lines of more rows than these, in two buffers of a line of the cache each, leave the second-level
 // cache.
 constexpr int64_t kLargestBlock = 4096;
+// Longer packed lines are worth several threads each.
+constexpr int64_t kLongestAlone = 16384;
 // Shorter lines are not worth two steps each, however few they are.
 constexpr int64_t kShortestLong = 64;
 // Units of parallel_for for an element: a dozen passes over it, half as long in the first-level cache.
@@ -157,10 +159,10 @@ struct Plan {
   int64_t length = 0;   // of the complex numbers; 0: unused
   bool halved = false;  // they are halves of real signals
   uint64_t last_use = 0;
-  std::unique_ptr<FftLinePlan<T>> lines;             // for blocks
-  std::unique_ptr<FftLongPlan<T>> long_line;         // for one at a time
-  std::vector<T> roots;                              // between halves and spectrum
-  std::unique_ptr<FftPackedPlan<T>> packed;          // for one at a time in long vectors
+  std::unique_ptr<FftLinePlan<T>> lines;      // for blocks
+  std::unique_ptr<FftLongPlan<T>> long_line;  // for one at a time
+  std::vector<T> roots;                       // between halves and spectrum
+  std::unique_ptr<FftPackedPlan<T>> packed;   // for one at a time in long vectors
   std::unique_ptr<FftPackedRealPlan<T>> packed_real;
 };
 
@@ -313,16 +315,19 @@ bool transform_line(const AxisTask& task, const Plan<T>& plan, int64_t from, int
                              scale, scale);
 }
 
-// Whether the lines along an axis are transformed so.
+// Whether so many lines along an axis are transformed so. Threads share long ones if there are too few for all.
 template <typename T>
-bool in_packed_lines(const AxisTask& task) {
+bool in_packed_lines(const AxisTask& task, int64_t lines) {
   if (task.from->strides[task.axis] != 1 || task.to->strides[task.axis] != 1) return false;
+  if (task.complex_length() > kLongestAlone && lines < (kThreads ? omp_get_max_threads() : 1)) return false;
   return task.form == FftForm::kComplex ? FftPackedPlan<T>::takes(task.length)
                                         : FftPackedRealPlan<T>::takes(task.length);
 }
 
+// Groups of lines, which begin at elements of both signals.
 template <typename T>
-bool transform_packed_lines(const AxisTask& task, const Plan<T>& plan, const Space& space, int64_t begin, int64_t end) {
+bool transform_packed_lines(const AxisTask& task, const Plan<T>& plan, const Space& space, int together, int64_t begin,
+                            int64_t end) {
   ScratchFrame frame;
   const bool of_complex = task.form == FftForm::kComplex;
   const int64_t elements = of_complex ? plan.packed->buffer_elements() : plan.packed_real->buffer_elements();
@@ -330,10 +335,15 @@ bool transform_packed_lines(const AxisTask& task, const Plan<T>& plan, const Spa
   if (buffer == nullptr) return false;
   const T scale = static_cast<T>(task.scale);
   const int64_t from_parts = parts_of(*task.from), to_parts = parts_of(*task.to);
-  Cursor cursor(space, begin);
-  for (; begin < end; ++begin, cursor.advance(1)) {
-    const T* const from = static_cast<const T*>(task.from->data) + from_parts * cursor.offset(0);
-    T* const to = static_cast<T*>(task.to->data) + to_parts * cursor.offset(1);
+  Cursor cursor(space, begin * together);
+  for (; begin < end; ++begin) {
+    const T* from[FftPackedPlan<T>::kMostTogether];
+    T* to[FftPackedPlan<T>::kMostTogether];
+    for (int i = 0; i < together; ++i) {  // the last one again where there are no more
+      from[i] = static_cast<const T*>(task.from->data) + from_parts * cursor.offset(0);
+      to[i] = static_cast<T*>(task.to->data) + to_parts * cursor.offset(1);
+      if (begin * together + i + 1 < space.count) cursor.advance(1);
+    }
     if (of_complex) {
       plan.packed->run(from, to, task.inverse, scale, buffer);
     } else if (task.form == FftForm::kFromReal) {
@@ -358,13 +368,14 @@ bool transform_axis(const AxisTask& task) {
   const int64_t n = task.complex_length();
   const int64_t rows = FftLinePlan<T>::is_smooth(n) ? n : smooth_length(2 * n - 1);
   const bool in_blocks = n < kShortestLong || (rows <= kLargestBlock && 2 * space.count >= kLanes);
-  const Way way = in_packed_lines<T>(task) ? Way::kPacked : in_blocks ? Way::kBlocks : Way::kAlone;
+  const Way way = in_packed_lines<T>(task, space.count) ? Way::kPacked : in_blocks ? Way::kBlocks : Way::kAlone;
   const Plan<T>& plan = plan_of<T>(n, task.halved(), way);
   const int64_t from_parts = parts_of(from), to_parts = parts_of(to);
   std::atomic<bool> complete{true};
   if (way == Way::kPacked) {
-    parallel_for(space.count, kPackedWork * n, [&](int64_t begin, int64_t end) {
-      if (!transform_packed_lines(task, plan, space, begin, end)) complete = false;
+    const int together = task.form == FftForm::kComplex ? plan.packed->together() : plan.packed_real->together();
+    parallel_for((space.count + together - 1) / together, kPackedWork * n * together, [&](int64_t begin, int64_t end) {
+      if (!transform_packed_lines(task, plan, space, together, begin, end)) complete = false;
     });
   } else if (way == Way::kAlone) {
     parallel_for(space.count, kWork * n, [&](int64_t begin, int64_t end) {

@@ -1,4 +1,5 @@
-// Transforms of a few complex numbers in vector registers, one of each lane, which passes of longer transforms consist of.
+// Transforms of a few complex numbers in vector registers, one of each lane, which passes of longer transforms consist
+// of.
 #pragma once
 
 #include <cstdint>
@@ -80,13 +81,13 @@ UNIHAL_INLINE void butterfly(Number<T, bytes>* a) {
     constexpr T kSine2 = static_cast<T>(0.587785252292473129168705954639072769L);
     const Number<T, bytes> sum1 = a[1] + a[4], difference1 = a[1] - a[4], sum2 = a[2] + a[3], difference2 = a[2] - a[3];
     const Number<T, bytes> middle1 = {a[0].re + sum1.re * kCosine1 + sum2.re * kCosine2,
-                               a[0].im + sum1.im * kCosine1 + sum2.im * kCosine2};
+                                      a[0].im + sum1.im * kCosine1 + sum2.im * kCosine2};
     const Number<T, bytes> middle2 = {a[0].re + sum1.re * kCosine2 + sum2.re * kCosine1,
-                               a[0].im + sum1.im * kCosine2 + sum2.im * kCosine1};
+                                      a[0].im + sum1.im * kCosine2 + sum2.im * kCosine1};
     const Number<T, bytes> turned1 = {difference1.im * kSine1 + difference2.im * kSine2,
-                               -(difference1.re * kSine1 + difference2.re * kSine2)};
+                                      -(difference1.re * kSine1 + difference2.re * kSine2)};
     const Number<T, bytes> turned2 = {difference1.im * kSine2 - difference2.im * kSine1,
-                               -(difference1.re * kSine2 - difference2.re * kSine1)};
+                                      -(difference1.re * kSine2 - difference2.re * kSine1)};
     a[0] = a[0] + sum1 + sum2;
     a[1] = middle1 + turned1;
     a[2] = middle2 + turned2;
@@ -115,14 +116,17 @@ template <int Radix, typename T, int bytes, class Read, class Write>
 UNIHAL_INLINE void transform_numbers(const Read& read, const Write& write) {
   constexpr T kRoot = static_cast<T>(0.707106781186547524400844362104849039L);
   if constexpr (Radix == 8) {
+    constexpr bool kIsStored = bytes < 64;
     Halfway<4, T, bytes> even;
-    Number<T, bytes> a[4];
+    Number<T, bytes> first[4], a[4];
 #pragma GCC unroll 4
-    for (int j = 0; j < 4; ++j) read(2 * j, a[j]);
-    butterfly<4>(a);
+    for (int j = 0; j < 4; ++j) read(2 * j, first[j]);
+    butterfly<4>(first);
+    if constexpr (kIsStored) {
 #pragma GCC unroll 4
-    for (int j = 0; j < 4; ++j) store(even.of(j), a[j]);
-    even.settle();
+      for (int j = 0; j < 4; ++j) store(even.of(j), first[j]);
+      even.settle();
+    }
 #pragma GCC unroll 4
     for (int j = 0; j < 4; ++j) read(2 * j + 1, a[j]);
     butterfly<4>(a);
@@ -131,18 +135,20 @@ UNIHAL_INLINE void transform_numbers(const Read& read, const Write& write) {
     a[3] = {(a[3].im - a[3].re) * kRoot, -((a[3].re + a[3].im) * kRoot)};
 #pragma GCC unroll 4
     for (int j = 0; j < 4; ++j) {
-      Number<T, bytes> number;
-      load(even.of(j), number);
-      write(j, number + a[j]);
-      write(j + 4, number - a[j]);
+      if constexpr (kIsStored) load(even.of(j), first[j]);
+      write(j, first[j] + a[j]);
+      write(j + 4, first[j] - a[j]);
     }
   } else if constexpr (Radix == 16) {
     constexpr T kCosine = static_cast<T>(0.923879532511286756128183189396788287L);
     constexpr T kSine = static_cast<T>(0.382683432365089771728459984030398866L);
+    // The last columns stay where there are registers for them.
+    constexpr int kStored = bytes == 64 ? 1 : 4;
     Halfway<16, T, bytes> columns;
+    Number<T, bytes> kept[4][4];
 #pragma GCC unroll 4
     for (int k = 0; k < 4; ++k) {
-      Number<T, bytes> a[4];
+      Number<T, bytes>* const a = kept[k];
 #pragma GCC unroll 4
       for (int j = 0; j < 4; ++j) read(k + 4 * j, a[j]);
       butterfly<4>(a);
@@ -160,14 +166,22 @@ UNIHAL_INLINE void transform_numbers(const Read& read, const Write& write) {
         multiply(a[3], -kCosine, kSine);
       }
 #pragma GCC unroll 4
-      for (int j = 0; j < 4; ++j) store(columns.of(4 * j + k), a[j]);
+      for (int j = 0; j < 4; ++j) {
+        if (k < kStored) store(columns.of(4 * j + k), a[j]);
+      }
+      if (k == kStored - 1) columns.settle();
     }
-    columns.settle();
 #pragma GCC unroll 4
     for (int k = 0; k < 4; ++k) {
       Number<T, bytes> a[4];
 #pragma GCC unroll 4
-      for (int j = 0; j < 4; ++j) load(columns.of(4 * k + j), a[j]);
+      for (int j = 0; j < 4; ++j) {
+        if (j < kStored) {
+          load(columns.of(4 * k + j), a[j]);
+        } else {
+          a[j] = kept[j][k];
+        }
+      }
       butterfly<4>(a);
 #pragma GCC unroll 4
       for (int j = 0; j < 4; ++j) write(k + 4 * j, a[j]);

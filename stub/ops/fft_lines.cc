@@ -26,10 +26,11 @@ UNIHAL_VECTORIZED void run_pass(int64_t parts, int64_t stride, const T* twiddles
   for (int64_t part = 0; part < parts; ++part, twiddles += 2 * (Radix - 1), y += (Radix - 1) * step) {
     for (const T* const end = x + step; x < end; x += kFftRow<T>, y += kFftRow<T>) {
       transform_numbers<Radix, T, 32>([=](int j, auto& number) UNIHAL_INLINE_LAMBDA { load(x + distance * j, number); },
-                                  [=](int j, auto number) UNIHAL_INLINE_LAMBDA {
-                                    if (j > 0 && part > 0) multiply(number, twiddles[2 * j - 2], twiddles[2 * j - 1]);
-                                    store(y + step * j, number);
-                                  });
+                                      [=](int j, auto number) UNIHAL_INLINE_LAMBDA {
+                                        if (j > 0 && part > 0)
+                                          multiply(number, twiddles[2 * j - 2], twiddles[2 * j - 1]);
+                                        store(y + step * j, number);
+                                      });
     }
   }
 }
@@ -51,11 +52,12 @@ UNIHAL_VECTORIZED void run_first_parts(int64_t begin, int64_t count, const T* tw
   twiddles += 2 * (Radix - 1) * begin;
   y += Radix * kFftRow<T> * begin;
   for (int64_t part = begin; part < begin + count; ++part) {
-    transform_numbers<Radix, T, 32>([=](int j, auto& number) UNIHAL_INLINE_LAMBDA { load(tile + kDistance * j, number); },
-                                [=](int j, auto number) UNIHAL_INLINE_LAMBDA {
-                                  if (j > 0 && part > 0) multiply(number, twiddles[2 * j - 2], twiddles[2 * j - 1]);
-                                  store(y + kFftRow<T> * j, number);
-                                });
+    transform_numbers<Radix, T, 32>([=](int j, auto& number)
+                                        UNIHAL_INLINE_LAMBDA { load(tile + kDistance * j, number); },
+                                    [=](int j, auto number) UNIHAL_INLINE_LAMBDA {
+                                      if (j > 0 && part > 0) multiply(number, twiddles[2 * j - 2], twiddles[2 * j - 1]);
+                                      store(y + kFftRow<T> * j, number);
+                                    });
     tile += kFftRow<T>;
     twiddles += 2 * (Radix - 1);
     y += Radix * kFftRow<T>;
@@ -67,8 +69,8 @@ template <int Radix, typename T>
 UNIHAL_VECTORIZED void run_last_rows(int64_t count, int64_t distance, const T* x, T* tile) {
   for (int64_t row = 0; row < count; ++row, x += kFftRow<T>, tile += kFftRow<T>) {
     transform_numbers<Radix, T, 32>([=](int j, auto& number) UNIHAL_INLINE_LAMBDA { load(x + distance * j, number); },
-                                [=](int j, const auto& number)
-                                    UNIHAL_INLINE_LAMBDA { store(tile + kTileRows<T> * kFftRow<T> * j, number); });
+                                    [=](int j, const auto& number)
+                                        UNIHAL_INLINE_LAMBDA { store(tile + kTileRows<T> * kFftRow<T> * j, number); });
   }
 }
 
@@ -146,7 +148,7 @@ UNIHAL_VECTORIZED void multiply_columns(int64_t rows, const T* starts, const T* 
     load(x + row * kFftRow<T>, number);
     multiply(factor, starts[2 * row], starts[2 * row + 1]);
     const Number<T, 32> product = {number.re * factor.re - number.im * factor.im,
-                               number.re * factor.im + number.im * factor.re};
+                                   number.re * factor.im + number.im * factor.re};
     store(x + row * kFftRow<T>, product);
   }
 }

@@ -13,6 +13,8 @@ namespace unihal::stub {
 namespace {
 
 constexpr int kBytes = 64;
+// Two buffers of longer lines leave second-level caches, and the roots that are kept take as much memory.
+constexpr int64_t kLongest = 65536;
 template <typename T>
 using Wide = typename VectorOf<T, kBytes>::type;
 template <typename T>
@@ -28,8 +30,8 @@ inline constexpr int64_t kRow = 2 * kLanes<T>;
 typedef int32_t Places16 __attribute__((vector_size(64)));
 typedef int64_t Places8Wide __attribute__((vector_size(64)));
 
-// The lane that column j of the matrix is in. In the order in which transform_numbers() reads its numbers each half of a
-// vector has a half of the butterfly's input.
+// The lane that column j of the matrix is in. In the order in which transform_numbers() reads its numbers each half of
+// a vector has a half of the butterfly's input.
 template <typename T>
 constexpr int lane_of(int column) {
   return sizeof(T) == 4 ? column % 4 * 4 + column / 4 : column % 2 * 4 + column / 2;
@@ -50,17 +52,34 @@ UNIHAL_INLINE void load_packed(const T* from, T sign, WideNumber<T>& number) {
 }
 
 template <typename T>
-UNIHAL_INLINE void store_packed(const WideNumber<T>& number, T re_factor, T im_factor, T* to) {
-  const Wide<T> re = number.re * re_factor, im = number.im * im_factor;
+UNIHAL_INLINE void store_halves(const Wide<T>& v, T* low, T* high) {
+  using LooseHalf = typename VectorOf<T, 32>::loose;
   if constexpr (sizeof(T) == 4) {
-    *reinterpret_cast<LooseWide<T>*>(to) =
-        UNIHAL_SHUFFLE(re, im, Places16, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-    *reinterpret_cast<LooseWide<T>*>(to + kLanes<T>) =
-        UNIHAL_SHUFFLE(re, im, Places16, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+    *reinterpret_cast<LooseHalf*>(low) = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7);
+    *reinterpret_cast<LooseHalf*>(high) = __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
   } else {
-    *reinterpret_cast<LooseWide<T>*>(to) = UNIHAL_SHUFFLE(re, im, Places8Wide, 0, 8, 1, 9, 2, 10, 3, 11);
-    *reinterpret_cast<LooseWide<T>*>(to + kLanes<T>) =
-        UNIHAL_SHUFFLE(re, im, Places8Wide, 4, 12, 5, 13, 6, 14, 7, 15);
+    *reinterpret_cast<LooseHalf*>(low) = __builtin_shufflevector(v, v, 0, 1, 2, 3);
+    *reinterpret_cast<LooseHalf*>(high) = __builtin_shufflevector(v, v, 4, 5, 6, 7);
+  }
+}
+
+// To lines that have as many of the numbers each, or to one.
+template <int together, typename T>
+UNIHAL_INLINE void store_packed(const WideNumber<T>& number, T* const* to, int64_t at) {
+  Wide<T> low, high;
+  if constexpr (sizeof(T) == 4) {
+    low = UNIHAL_SHUFFLE(number.re, number.im, Places16, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    high = UNIHAL_SHUFFLE(number.re, number.im, Places16, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+  } else {
+    low = UNIHAL_SHUFFLE(number.re, number.im, Places8Wide, 0, 8, 1, 9, 2, 10, 3, 11);
+    high = UNIHAL_SHUFFLE(number.re, number.im, Places8Wide, 4, 12, 5, 13, 6, 14, 7, 15);
+  }
+  if constexpr (together <= 2) {
+    *reinterpret_cast<LooseWide<T>*>(to[0] + at) = low;
+    *reinterpret_cast<LooseWide<T>*>(together == 2 ? to[1] + at : to[0] + at + kLanes<T>) = high;
+  } else {
+    store_halves<T>(low, to[0] + at, to[1] + at);
+    store_halves<T>(high, to[2] + at, to[3] + at);
   }
 }
 
@@ -118,7 +137,8 @@ UNIHAL_INLINE void transpose_half(const T* from, Wide<T>* v) {
     Wide<T> pairs[kHalf];
 #pragma GCC unroll 4
     for (int i = 0; i < 8; i += 2) {
-      pairs[i] = UNIHAL_SHUFFLE(rows[i], rows[i + 1], Places16, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29);
+      pairs[i] =
+          UNIHAL_SHUFFLE(rows[i], rows[i + 1], Places16, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29);
       pairs[i + 1] =
           UNIHAL_SHUFFLE(rows[i], rows[i + 1], Places16, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31);
     }
@@ -150,11 +170,22 @@ UNIHAL_INLINE void transpose_half(const T* from, Wide<T>* v) {
   }
 }
 
-// The transforms of the matrix' rows, which become columns of the result.
-template <typename T>
-UNIHAL_WIDE void run_rows(int64_t rows, const T* x, T re_factor, T im_factor, T* to) {
+// The transforms of the matrix' rows, which become columns of the result: of one line with as many rows, or of several
+// lines that are one square together, whose rows are a part of it.
+template <int together, bool is_scaled, typename T>
+UNIHAL_WIDE void run_rows(int64_t rows, const T* x, T re_factor, T im_factor, T* const* to, const T* ahead) {
   constexpr int kHalf = kLanes<T> / 2;
-  for (int64_t row = 0; row < rows; row += kLanes<T>, x += kLanes<T> * kRow<T>, to += 2 * kLanes<T>) {
+  if constexpr (together > 0) rows = kLanes<T>;
+  const int64_t step = 2 * rows / std::max(together, 1);
+  // In registers: what is written might be their place otherwise, for all that the compiler knows.
+  T *const first = to[0], *const second = to[together > 1], *const third = to[together == 4 ? 2 : 0],
+           *const fourth = to[together == 4 ? 3 : 0];
+  for (int64_t row = 0; row < rows; row += kLanes<T>, x += kLanes<T> * kRow<T>) {
+    // The processor looks ahead by itself where lines are long, and too much is asked for where they are short.
+    if constexpr (together == 1) {
+#pragma GCC unroll 32
+      for (int64_t i = 0; i < kLanes<T> * kRow<T>; i += kLanes<T>) __builtin_prefetch(ahead + i);
+    }
     Wide<T> re[kHalf], im[kHalf];
     transform_numbers<kLanes<T>, T, kBytes>(
         [&](int j, auto& number) UNIHAL_INLINE_LAMBDA {
@@ -166,8 +197,14 @@ UNIHAL_WIDE void run_rows(int64_t rows, const T* x, T re_factor, T im_factor, T*
           number.re = re[lane % kHalf];
           number.im = im[lane % kHalf];
         },
-        [=](int j, const auto& number)
-            UNIHAL_INLINE_LAMBDA { store_packed(number, re_factor, im_factor, to + 2 * rows * j); });
+        [=](int j, auto number) UNIHAL_INLINE_LAMBDA {
+          if constexpr (is_scaled) {
+            number.re *= re_factor;
+            number.im *= im_factor;
+          }
+          T* const lines[] = {first, second, third, fourth};
+          store_packed<together>(number, lines, 2 * row + step * j);
+        });
   }
 }
 
@@ -240,11 +277,20 @@ void run_columns(int radix, int64_t parts, int64_t stride, const T* twiddles, co
   });
 }
 
+template <int together, typename T>
+void run_rows(int64_t rows, const T* x, T re_factor, T im_factor, T* const* to, const T* ahead) {
+  const bool is_scaled = re_factor != 1 || im_factor != 1;
+  (is_scaled ? run_rows<together, true, T> : run_rows<together, false, T>)(rows, x, re_factor, im_factor, to, ahead);
+}
+
 }  // namespace
 
 template <typename T>
 bool FftPackedPlan<T>::takes(int64_t n) {
-  if (n % (kLanes<T> * kLanes<T>) != 0 || !has_wide_vectors()) return false;
+  constexpr int64_t kSquare = kLanes<T> * kLanes<T>;
+  if (!has_wide_vectors()) return false;
+  if (n == kSquare / 2 || n == kSquare / kMostTogether) return true;
+  if (n % kSquare != 0 || n > kLongest) return false;
   for (const int prime : {2, 3, 5}) {
     while (n % prime == 0) n /= prime;
   }
@@ -280,34 +326,50 @@ FftPackedPlan<T>::FftPackedPlan(int64_t n) : n_(n) {
 }
 
 template <typename T>
-int64_t FftPackedPlan<T>::buffer_elements() const {
-  return 2 * n_ * (passes_.size() > 2 ? 2 : 1);
+int FftPackedPlan<T>::together() const {
+  return static_cast<int>(std::max<int64_t>(kLanes<T> * kLanes<T> / n_, 1));
 }
 
 template <typename T>
-void FftPackedPlan<T>::run(const T* from, T* to, bool inverse, T factor, T* buffer) const {
-  const T sign = inverse ? T(-1) : T(1);
+int64_t FftPackedPlan<T>::buffer_elements() const {
+  return 2 * n_ * (passes_.size() > 2 ? 2 : together());
+}
+
+template <typename T>
+const T* FftPackedPlan<T>::transform_columns(const T* from, T sign, T* y, T* other) const {
   const T *x = from, *roots = lane_roots_.front().numbers;
-  T *y = buffer, *other = buffer + 2 * n_;
   for (size_t i = 0; i < passes_.size(); ++i) {
     const Pass& pass = passes_[i];
     const bool is_first = i == 0, is_last = i + 1 == passes_.size();
     const int64_t stride = n_ / kLanes<T> / pass.parts / pass.radix;
     const T* const twiddles = twiddles_.data() + pass.twiddles;
-    if (is_first && is_last) {
-      run_columns<true, true>(pass.radix, pass.parts, stride, twiddles, roots, x, sign, y);
-    } else if (is_first) {
-      run_columns<true, false>(pass.radix, pass.parts, stride, twiddles, roots, x, sign, y);
-    } else if (is_last) {
-      y = const_cast<T*>(x);
-      run_columns<false, true>(pass.radix, pass.parts, stride, twiddles, roots, x, sign, y);
-    } else {
-      run_columns<false, false>(pass.radix, pass.parts, stride, twiddles, roots, x, sign, y);
-    }
+    if (is_last && !is_first) std::swap(y, other);  // in place
+    const auto run = is_first  ? is_last ? run_columns<true, true, T> : run_columns<true, false, T>
+                     : is_last ? run_columns<false, true, T>
+                               : run_columns<false, false, T>;
+    run(pass.radix, pass.parts, stride, twiddles, roots, x, sign, y);
     x = y;
-    y = std::exchange(other, y);
+    std::swap(y, other);
   }
-  run_rows<T>(n_ / kLanes<T>, x, factor, factor * sign, to);
+  return x;
+}
+
+template <typename T>
+void FftPackedPlan<T>::run(const T* const* from, T* const* to, bool inverse, T factor, T* buffer) const {
+  const T sign = inverse ? T(-1) : T(1);
+  const int lines = together();
+  const T* x = buffer;
+  if (lines == 1) {
+    x = transform_columns(from[0], sign, buffer, buffer + 2 * n_);
+  } else {
+    for (int line = 0; line < lines; ++line) transform_columns(from[line], sign, buffer + 2 * n_ * line, nullptr);
+  }
+  const int64_t rows = n_ / kLanes<T>;
+  const auto run = rows > kLanes<T> ? run_rows<0, T>
+                   : lines == 1     ? run_rows<1, T>
+                   : lines == 2     ? run_rows<2, T>
+                                    : run_rows<4, T>;
+  run(rows, x, factor, factor * sign, to, from[0] + 2 * n_);
 }
 
 template <typename T>
@@ -329,30 +391,37 @@ FftPackedRealPlan<T>::FftPackedRealPlan(int64_t length) : m_(length / 2), halves
 
 template <typename T>
 int64_t FftPackedRealPlan<T>::buffer_elements() const {
-  return 2 * m_ + halves_.buffer_elements();
+  return 2 * m_ * together() + halves_.buffer_elements();
 }
 
 template <typename T>
-void FftPackedRealPlan<T>::run_from_real(const T* from, T* to, bool inverse, T factor, T* buffer) const {
-  T* const line = buffer;
-  halves_.run(from, line, false, T(1), buffer + 2 * m_);
+void FftPackedRealPlan<T>::run_from_real(const T* const* from, T* const* to, bool inverse, T factor, T* buffer) const {
+  T* lines[FftPackedPlan<T>::kMostTogether];
+  for (int i = 0; i < together(); ++i) lines[i] = buffer + 2 * m_ * i;
+  halves_.run(from, lines, false, T(1), buffer + 2 * m_ * together());
   const T half = factor / 2, im_half = inverse ? -half : half;
   const PairFactors<T> read = {1, 1, 1, -1}, written = {half, im_half, half, -im_half};
-  change_pairs<true>(m_, roots_.data(), line, read, written, to);
-  to[0] = (line[0] + line[1]) * factor;
-  to[2 * m_] = (line[0] - line[1]) * factor;
-  to[1] = to[2 * m_ + 1] = 0;
+  for (int i = 0; i < together(); ++i) {
+    const T* const line = lines[i];
+    change_pairs<true>(m_, roots_.data(), line, read, written, to[i]);
+    to[i][0] = (line[0] + line[1]) * factor;
+    to[i][2 * m_] = (line[0] - line[1]) * factor;
+    to[i][1] = to[i][2 * m_ + 1] = 0;
+  }
 }
 
 template <typename T>
-void FftPackedRealPlan<T>::run_to_real(const T* from, T* to, bool inverse, T factor, T* buffer) const {
-  T* const line = buffer;
+void FftPackedRealPlan<T>::run_to_real(const T* const* from, T* const* to, bool inverse, T factor, T* buffer) const {
+  T* lines[FftPackedPlan<T>::kMostTogether];
   const T sign = inverse ? T(1) : T(-1);
   const PairFactors<T> read = {1, sign, 1, -sign}, written = {1, 1, 1, -1};
-  change_pairs<false>(m_, roots_.data(), from, read, written, line);
-  line[0] = from[0] + from[2 * m_];
-  line[1] = from[0] - from[2 * m_];
-  halves_.run(line, to, true, factor, buffer + 2 * m_);
+  for (int i = 0; i < together(); ++i) {
+    lines[i] = buffer + 2 * m_ * i;
+    change_pairs<false>(m_, roots_.data(), from[i], read, written, lines[i]);
+    lines[i][0] = from[i][0] + from[i][2 * m_];
+    lines[i][1] = from[i][0] - from[i][2 * m_];
+  }
+  halves_.run(lines, to, true, factor, buffer + 2 * m_ * together());
 }
 
 template class FftPackedPlan<float>;

@@ -1,8 +1,9 @@
-// Fourier transforms of complex lines, whose numbers lie one after the other, in vectors of 64 bytes: one line at a time,
-// in the first-level cache.
+// Fourier transforms of complex lines, whose numbers lie one after the other, in vectors of 64 bytes: one line at a
+// time, in the first-level cache.
 //
 // A line of n numbers is a matrix with a column for each lane of a vector. Its columns are transformed as many lines
 // are (fft_lines.h), without a shuffle; its rows as columns of squares of numbers that are transposed in registers.
+// Short lines are some rows of a square each.
 #pragma once
 
 #include <cstddef>
@@ -19,10 +20,14 @@ class FftPackedPlan {
 
   explicit FftPackedPlan(int64_t n);
 
+  // So many lines, which are one square, are transformed together.
+  static constexpr int kMostTogether = 4;
+  int together() const;
   // The elements of the buffer that run() needs, aligned to 64 bytes.
   int64_t buffer_elements() const;
-  // The forward transform, or the unscaled inverse one, times a factor. Both may be the same memory.
-  void run(const T* from, T* to, bool inverse, T factor, T* buffer) const;
+  // The forward transforms, or the unscaled inverse ones, times a factor, of together() lines. Lines may be transformed
+  // in place, and be the same.
+  void run(const T* const* from, T* const* to, bool inverse, T factor, T* buffer) const;
 
  private:
   struct Pass {
@@ -34,6 +39,9 @@ class FftPackedPlan {
   struct alignas(64) Row {
     T numbers[128 / sizeof(T)];
   };
+
+  // Into one of both buffers, which it returns.
+  const T* transform_columns(const T* from, T sign, T* y, T* other) const;
 
   int64_t n_;
   std::vector<Pass> passes_;
@@ -50,11 +58,12 @@ class FftPackedRealPlan {
 
   explicit FftPackedRealPlan(int64_t length);
 
+  int together() const { return halves_.together(); }
   int64_t buffer_elements() const;
-  // From a real line to its half spectrum of length / 2 + 1 numbers, whose conjugate the inverse transform is.
-  void run_from_real(const T* from, T* to, bool inverse, T factor, T* buffer) const;
+  // From real lines to their half spectra of length / 2 + 1 numbers, whose conjugates the inverse transforms are.
+  void run_from_real(const T* const* from, T* const* to, bool inverse, T factor, T* buffer) const;
   // Back. Imaginary parts that a real line's spectrum cannot have are not read.
-  void run_to_real(const T* from, T* to, bool inverse, T factor, T* buffer) const;
+  void run_to_real(const T* const* from, T* const* to, bool inverse, T factor, T* buffer) const;
 
  private:
   // Of as many numbers k as a vector holds, twice each: the imaginary part of exp(-2 pi i k / length), and the real one
