@@ -23,6 +23,9 @@ template <typename T>
 using WideNumber = Number<T, kBytes>;
 template <typename T>
 inline constexpr int kLanes = kBytes / static_cast<int>(sizeof(T));
+// The numbers of as many rows as there are lanes.
+template <typename T>
+inline constexpr int64_t kSquare = kLanes<T> * kLanes<T>;
 // The elements of a row, a complex number of each lane.
 template <typename T>
 inline constexpr int64_t kRow = 2 * kLanes<T>;
@@ -83,6 +86,13 @@ UNIHAL_INLINE void store_packed(const WideNumber<T>& number, T* const* to, int64
   }
 }
 
+template <typename T>
+UNIHAL_INLINE void multiply_lanes(const T* factors, WideNumber<T>& number) {
+  WideNumber<T> factor;
+  load(factors, factor);
+  multiply(number, factor.re, factor.im);
+}
+
 // A pass over the columns. The first one reads a line; the last one, which has one part, multiplies by the lanes' roots
 // and may be in place.
 template <int Radix, bool is_first, bool is_last, typename T>
@@ -103,9 +113,7 @@ UNIHAL_WIDE void run_columns(int64_t parts, int64_t stride, const T* twiddles, c
           },
           [=](int j, auto number) UNIHAL_INLINE_LAMBDA {
             if constexpr (is_last) {
-              WideNumber<T> root;
-              load(lane_roots + step * j, root);
-              multiply(number, root.re, root.im);
+              multiply_lanes(lane_roots + step * j, number);
             } else if (j > 0 && part > 0) {
               multiply(number, twiddles[2 * j - 2], twiddles[2 * j - 1]);
             }
@@ -170,42 +178,66 @@ UNIHAL_INLINE void transpose_half(const T* from, Wide<T>* v) {
   }
 }
 
-// The transforms of the matrix' rows, which become columns of the result: of one line with as many rows, or of several
-// lines that are one square together, whose rows are a part of it.
+// The transforms of a square's rows, which become columns of what lines get from `at` on, with `step` elements between
+// them.
 template <int together, bool is_scaled, typename T>
-UNIHAL_WIDE void run_rows(int64_t rows, const T* x, T re_factor, T im_factor, T* const* to, const T* ahead) {
+UNIHAL_INLINE void run_rows_of_square(const T* x, T re_factor, T im_factor, T* const* to, int64_t at, int64_t step) {
   constexpr int kHalf = kLanes<T> / 2;
-  if constexpr (together > 0) rows = kLanes<T>;
-  const int64_t step = 2 * rows / std::max(together, 1);
-  // In registers: what is written might be their place otherwise, for all that the compiler knows.
-  T *const first = to[0], *const second = to[together > 1], *const third = to[together == 4 ? 2 : 0],
-           *const fourth = to[together == 4 ? 3 : 0];
+  Wide<T> re[kHalf], im[kHalf];
+  transform_numbers<kLanes<T>, T, kBytes>(
+      [&](int j, auto& number) UNIHAL_INLINE_LAMBDA {
+        const int lane = lane_of<T>(j);
+        if (lane % kHalf == 0) {
+          transpose_half(x + lane, re);
+          transpose_half(x + kLanes<T> + lane, im);
+        }
+        number.re = re[lane % kHalf];
+        number.im = im[lane % kHalf];
+      },
+      [=](int j, auto number) UNIHAL_INLINE_LAMBDA {
+        if constexpr (is_scaled) {
+          number.re *= re_factor;
+          number.im *= im_factor;
+        }
+        store_packed<together>(number, to, at + step * j);
+      });
+}
+
+template <bool is_scaled, typename T>
+UNIHAL_WIDE void run_rows(int64_t rows, const T* x, T re_factor, T im_factor, T* to) {
   for (int64_t row = 0; row < rows; row += kLanes<T>, x += kLanes<T> * kRow<T>) {
-    // The processor looks ahead by itself where lines are long, and too much is asked for where they are short.
-    if constexpr (together == 1) {
-#pragma GCC unroll 32
-      for (int64_t i = 0; i < kLanes<T> * kRow<T>; i += kLanes<T>) __builtin_prefetch(ahead + i);
-    }
-    Wide<T> re[kHalf], im[kHalf];
-    transform_numbers<kLanes<T>, T, kBytes>(
-        [&](int j, auto& number) UNIHAL_INLINE_LAMBDA {
-          const int lane = lane_of<T>(j);
-          if (lane % kHalf == 0) {
-            transpose_half(x + lane, re);
-            transpose_half(x + kLanes<T> + lane, im);
-          }
-          number.re = re[lane % kHalf];
-          number.im = im[lane % kHalf];
-        },
-        [=](int j, auto number) UNIHAL_INLINE_LAMBDA {
-          if constexpr (is_scaled) {
-            number.re *= re_factor;
-            number.im *= im_factor;
-          }
-          T* const lines[] = {first, second, third, fourth};
-          store_packed<together>(number, lines, 2 * row + step * j);
-        });
+    run_rows_of_square<1, is_scaled>(x, re_factor, im_factor, &to, 2 * row, 2 * rows);
   }
+}
+
+// All of some lines that are one square together.
+template <int together, bool is_scaled, typename T>
+UNIHAL_WIDE void run_square(const T* const* from, const T* lane_roots, T sign, T re_factor, T im_factor, T* const* to,
+                            T* square) {
+  constexpr int kRows = kLanes<T> / together;
+  for (int line = 0; line < together; ++line) {
+    const T* const x = from[line];
+    T* const y = square + line * kRows * kRow<T>;
+    transform_numbers<kRows, T, kBytes>([=](int j, auto& number)
+                                            UNIHAL_INLINE_LAMBDA { load_packed(x + kRow<T> * j, sign, number); },
+                                        [=](int j, auto number) UNIHAL_INLINE_LAMBDA {
+                                          if (j > 0) multiply_lanes(lane_roots + kRow<T> * j, number);
+                                          store(y + kRow<T> * j, number);
+                                        });
+  }
+  // What is probably next: more than this is too much where lines are shorter, and where they are longer the processor
+  // looks ahead by itself.
+  if constexpr (together == 1) {
+#pragma GCC unroll 32
+    for (int64_t i = 0; i < kLanes<T> * kRow<T>; i += kLanes<T>) {
+      __builtin_prefetch(from[0] + kLanes<T> * kRow<T> + i);
+    }
+  }
+  // In registers: what is written might be their place otherwise, for all that the compiler knows.
+  T* lines[together];
+#pragma GCC unroll 4
+  for (int line = 0; line < together; ++line) lines[line] = to[line];
+  run_rows_of_square<together, is_scaled>(square, re_factor, im_factor, lines, 0, 2 * kRows);
 }
 
 // What is read of numbers k of a half spectrum and of m - k, and what is written, as factors for both parts.
@@ -278,19 +310,19 @@ void run_columns(int radix, int64_t parts, int64_t stride, const T* twiddles, co
 }
 
 template <int together, typename T>
-void run_rows(int64_t rows, const T* x, T re_factor, T im_factor, T* const* to, const T* ahead) {
-  const bool is_scaled = re_factor != 1 || im_factor != 1;
-  (is_scaled ? run_rows<together, true, T> : run_rows<together, false, T>)(rows, x, re_factor, im_factor, to, ahead);
+void run_square(const T* const* from, const T* lane_roots, T sign, T factor, T* const* to, T* square) {
+  const bool is_scaled = factor != 1 || sign != 1;
+  const auto run = is_scaled ? run_square<together, true, T> : run_square<together, false, T>;
+  run(from, lane_roots, sign, factor, factor * sign, to, square);
 }
 
 }  // namespace
 
 template <typename T>
 bool FftPackedPlan<T>::takes(int64_t n) {
-  constexpr int64_t kSquare = kLanes<T> * kLanes<T>;
   if (!has_wide_vectors()) return false;
-  if (n == kSquare / 2 || n == kSquare / kMostTogether) return true;
-  if (n % kSquare != 0 || n > kLongest) return false;
+  if (n == kSquare<T> / 2 || n == kSquare<T> / kMostTogether) return true;
+  if (n % kSquare<T> != 0 || n > kLongest) return false;
   for (const int prime : {2, 3, 5}) {
     while (n % prime == 0) n /= prime;
   }
@@ -327,7 +359,7 @@ FftPackedPlan<T>::FftPackedPlan(int64_t n) : n_(n) {
 
 template <typename T>
 int FftPackedPlan<T>::together() const {
-  return static_cast<int>(std::max<int64_t>(kLanes<T> * kLanes<T> / n_, 1));
+  return static_cast<int>(std::max<int64_t>(kSquare<T> / n_, 1));
 }
 
 template <typename T>
@@ -336,40 +368,29 @@ int64_t FftPackedPlan<T>::buffer_elements() const {
 }
 
 template <typename T>
-const T* FftPackedPlan<T>::transform_columns(const T* from, T sign, T* y, T* other) const {
-  const T *x = from, *roots = lane_roots_.front().numbers;
+void FftPackedPlan<T>::run(const T* const* from, T* const* to, bool inverse, T factor, T* buffer) const {
+  const T sign = inverse ? T(-1) : T(1);
+  const T* const roots = lane_roots_.front().numbers;
+  if (n_ <= kSquare<T>) {
+    const auto run = together() == 1 ? run_square<1, T> : together() == 2 ? run_square<2, T> : run_square<4, T>;
+    return run(from, roots, sign, factor, to, buffer);
+  }
+  const T* x = from[0];
+  T *y = buffer, *other = buffer + 2 * n_;
   for (size_t i = 0; i < passes_.size(); ++i) {
     const Pass& pass = passes_[i];
     const bool is_first = i == 0, is_last = i + 1 == passes_.size();
     const int64_t stride = n_ / kLanes<T> / pass.parts / pass.radix;
-    const T* const twiddles = twiddles_.data() + pass.twiddles;
     if (is_last && !is_first) std::swap(y, other);  // in place
     const auto run = is_first  ? is_last ? run_columns<true, true, T> : run_columns<true, false, T>
                      : is_last ? run_columns<false, true, T>
                                : run_columns<false, false, T>;
-    run(pass.radix, pass.parts, stride, twiddles, roots, x, sign, y);
+    run(pass.radix, pass.parts, stride, twiddles_.data() + pass.twiddles, roots, x, sign, y);
     x = y;
     std::swap(y, other);
   }
-  return x;
-}
-
-template <typename T>
-void FftPackedPlan<T>::run(const T* const* from, T* const* to, bool inverse, T factor, T* buffer) const {
-  const T sign = inverse ? T(-1) : T(1);
-  const int lines = together();
-  const T* x = buffer;
-  if (lines == 1) {
-    x = transform_columns(from[0], sign, buffer, buffer + 2 * n_);
-  } else {
-    for (int line = 0; line < lines; ++line) transform_columns(from[line], sign, buffer + 2 * n_ * line, nullptr);
-  }
-  const int64_t rows = n_ / kLanes<T>;
-  const auto run = rows > kLanes<T> ? run_rows<0, T>
-                   : lines == 1     ? run_rows<1, T>
-                   : lines == 2     ? run_rows<2, T>
-                                    : run_rows<4, T>;
-  run(rows, x, factor, factor * sign, to, from[0] + 2 * n_);
+  const auto run = factor == 1 && !inverse ? run_rows<false, T> : run_rows<true, T>;
+  run(n_ / kLanes<T>, x, factor, factor * sign, to[0]);
 }
 
 template <typename T>

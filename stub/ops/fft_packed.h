@@ -40,9 +40,6 @@ class FftPackedPlan {
     T numbers[128 / sizeof(T)];
   };
 
-  // Into one of both buffers, which it returns.
-  const T* transform_columns(const T* from, T sign, T* y, T* other) const;
-
   int64_t n_;
   std::vector<Pass> passes_;
   std::vector<T> twiddles_;
