@@ -4,17 +4,11 @@
 
 #include <cstdint>
 
+#include "stub/vector/transpose.h"
 #include "stub/vector/vectorize.h"
 
 namespace unihal::stub {
 
-// Vectors as the compiler has them: on narrower machines they are several registers.
-template <typename T, int bytes>
-struct VectorOf {
-  typedef T type __attribute__((vector_size(bytes), may_alias));
-  // One anywhere in memory: memcpy() would have it there before it is in a register.
-  typedef T loose __attribute__((vector_size(bytes), aligned(sizeof(T)), may_alias));
-};
 template <typename T, int bytes>
 inline constexpr int64_t kLanesOf = bytes / static_cast<int64_t>(sizeof(T));
 

@@ -5,7 +5,6 @@
 
 #include "stub/ops/fft_butterflies.h"
 #include "stub/ops/fft_lines.h"
-#include "stub/ops/gemm.h"
 #include "stub/vector/transpose.h"
 #include "stub/vector/vectorize.h"
 
@@ -30,9 +29,6 @@ inline constexpr int64_t kSquare = kLanes<T> * kLanes<T>;
 template <typename T>
 inline constexpr int64_t kRow = 2 * kLanes<T>;
 
-typedef int32_t Places16 __attribute__((vector_size(64)));
-typedef int64_t Places8Wide __attribute__((vector_size(64)));
-
 // The lane that column j of the matrix is in. In the order in which transform_numbers() reads its numbers each half of
 // a vector has a half of the butterfly's input.
 template <typename T>
@@ -48,41 +44,23 @@ UNIHAL_INLINE void load_packed(const T* from, T sign, WideNumber<T>& number) {
     number.re = UNIHAL_SHUFFLE(low, high, Places16, 0, 8, 16, 24, 2, 10, 18, 26, 4, 12, 20, 28, 6, 14, 22, 30);
     number.im = UNIHAL_SHUFFLE(low, high, Places16, 1, 9, 17, 25, 3, 11, 19, 27, 5, 13, 21, 29, 7, 15, 23, 31);
   } else {
-    number.re = UNIHAL_SHUFFLE(low, high, Places8Wide, 0, 4, 8, 12, 2, 6, 10, 14);
-    number.im = UNIHAL_SHUFFLE(low, high, Places8Wide, 1, 5, 9, 13, 3, 7, 11, 15);
+    number.re = UNIHAL_SHUFFLE(low, high, WidePlaces8, 0, 4, 8, 12, 2, 6, 10, 14);
+    number.im = UNIHAL_SHUFFLE(low, high, WidePlaces8, 1, 5, 9, 13, 3, 7, 11, 15);
   }
   number.im *= sign;
-}
-
-template <typename T>
-UNIHAL_INLINE void store_halves(const Wide<T>& v, T* low, T* high) {
-  using LooseHalf = typename VectorOf<T, 32>::loose;
-  if constexpr (sizeof(T) == 4) {
-    *reinterpret_cast<LooseHalf*>(low) = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7);
-    *reinterpret_cast<LooseHalf*>(high) = __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
-  } else {
-    *reinterpret_cast<LooseHalf*>(low) = __builtin_shufflevector(v, v, 0, 1, 2, 3);
-    *reinterpret_cast<LooseHalf*>(high) = __builtin_shufflevector(v, v, 4, 5, 6, 7);
-  }
 }
 
 // To lines that have as many of the numbers each, or to one.
 template <int together, typename T>
 UNIHAL_INLINE void store_packed(const WideNumber<T>& number, T* const* to, int64_t at) {
   Wide<T> low, high;
-  if constexpr (sizeof(T) == 4) {
-    low = UNIHAL_SHUFFLE(number.re, number.im, Places16, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-    high = UNIHAL_SHUFFLE(number.re, number.im, Places16, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-  } else {
-    low = UNIHAL_SHUFFLE(number.re, number.im, Places8Wide, 0, 8, 1, 9, 2, 10, 3, 11);
-    high = UNIHAL_SHUFFLE(number.re, number.im, Places8Wide, 4, 12, 5, 13, 6, 14, 7, 15);
-  }
+  join_pairs(number.re, number.im, low, high);
   if constexpr (together <= 2) {
     *reinterpret_cast<LooseWide<T>*>(to[0] + at) = low;
     *reinterpret_cast<LooseWide<T>*>(together == 2 ? to[1] + at : to[0] + at + kLanes<T>) = high;
   } else {
-    store_halves<T>(low, to[0] + at, to[1] + at);
-    store_halves<T>(high, to[2] + at, to[3] + at);
+    store_halves(low, to[0] + at, to[1] + at);
+    store_halves(high, to[2] + at, to[3] + at);
   }
 }
 
@@ -127,18 +105,11 @@ UNIHAL_WIDE void run_columns(int64_t parts, int64_t stride, const T* twiddles, c
 template <typename T>
 UNIHAL_INLINE void transpose_half(const T* from, Wide<T>* v) {
   constexpr int kHalf = kLanes<T> / 2, kQuarter = kLanes<T> / 4;
-  using Half = typename VectorOf<T, 32>::type;
   Wide<T> rows[kHalf];
 #pragma GCC unroll 8
   for (int i = 0; i < kHalf; ++i) {
     const T* const row = from + (i / kQuarter * kHalf + i % kQuarter) * kRow<T>;
-    const Half low = *reinterpret_cast<const Half*>(row);
-    const Half high = *reinterpret_cast<const Half*>(row + kQuarter * kRow<T>);
-    if constexpr (sizeof(T) == 4) {
-      rows[i] = __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    } else {
-      rows[i] = __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7);
-    }
+    load_halves(row, row + kQuarter * kRow<T>, rows[i]);
   }
   Wide<T> blocks[kHalf];
   if constexpr (sizeof(T) == 4) {
@@ -161,8 +132,8 @@ UNIHAL_INLINE void transpose_half(const T* from, Wide<T>* v) {
   } else {
 #pragma GCC unroll 2
     for (int i = 0; i < 4; i += 2) {
-      blocks[i] = UNIHAL_SHUFFLE(rows[i], rows[i + 1], Places8Wide, 0, 8, 2, 10, 4, 12, 6, 14);
-      blocks[i + 1] = UNIHAL_SHUFFLE(rows[i], rows[i + 1], Places8Wide, 1, 9, 3, 11, 5, 13, 7, 15);
+      blocks[i] = UNIHAL_SHUFFLE(rows[i], rows[i + 1], WidePlaces8, 0, 8, 2, 10, 4, 12, 6, 14);
+      blocks[i + 1] = UNIHAL_SHUFFLE(rows[i], rows[i + 1], WidePlaces8, 1, 9, 3, 11, 5, 13, 7, 15);
     }
   }
 #pragma GCC unroll 4
@@ -172,8 +143,8 @@ UNIHAL_INLINE void transpose_half(const T* from, Wide<T>* v) {
       v[i] = UNIHAL_SHUFFLE(low, high, Places16, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27);
       v[i + 4] = UNIHAL_SHUFFLE(low, high, Places16, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
     } else {
-      v[i] = UNIHAL_SHUFFLE(low, high, Places8Wide, 0, 1, 4, 5, 8, 9, 12, 13);
-      v[i + 2] = UNIHAL_SHUFFLE(low, high, Places8Wide, 2, 3, 6, 7, 10, 11, 14, 15);
+      v[i] = UNIHAL_SHUFFLE(low, high, WidePlaces8, 0, 1, 4, 5, 8, 9, 12, 13);
+      v[i + 2] = UNIHAL_SHUFFLE(low, high, WidePlaces8, 2, 3, 6, 7, 10, 11, 14, 15);
     }
   }
 }
@@ -257,7 +228,7 @@ UNIHAL_INLINE void reverse_numbers(Wide<T>& v) {
   if constexpr (sizeof(T) == 4) {
     v = UNIHAL_SHUFFLE(v, v, Places16, 14, 15, 12, 13, 10, 11, 8, 9, 6, 7, 4, 5, 2, 3, 0, 1);
   } else {
-    v = UNIHAL_SHUFFLE(v, v, Places8Wide, 6, 7, 4, 5, 2, 3, 0, 1);
+    v = UNIHAL_SHUFFLE(v, v, WidePlaces8, 6, 7, 4, 5, 2, 3, 0, 1);
   }
 }
 
@@ -266,7 +237,7 @@ UNIHAL_INLINE void exchange_parts(const Wide<T>& v, Wide<T>& exchanged) {
   if constexpr (sizeof(T) == 4) {
     exchanged = UNIHAL_SHUFFLE(v, v, Places16, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
   } else {
-    exchanged = UNIHAL_SHUFFLE(v, v, Places8Wide, 1, 0, 3, 2, 5, 4, 7, 6);
+    exchanged = UNIHAL_SHUFFLE(v, v, WidePlaces8, 1, 0, 3, 2, 5, 4, 7, 6);
   }
 }
 
@@ -330,7 +301,7 @@ bool FftPackedPlan<T>::takes(int64_t n) {
 }
 
 template <typename T>
-FftPackedPlan<T>::FftPackedPlan(int64_t n) : n_(n) {
+FftPackedPlan<T>::FftPackedPlan(int64_t n) : n_(n), together_(static_cast<int>(std::max<int64_t>(kSquare<T> / n, 1))) {
   const RootsOfUnity<T> roots(n);
   const int64_t rows = n / kLanes<T>;
   int64_t length = rows;
@@ -358,13 +329,8 @@ FftPackedPlan<T>::FftPackedPlan(int64_t n) : n_(n) {
 }
 
 template <typename T>
-int FftPackedPlan<T>::together() const {
-  return static_cast<int>(std::max<int64_t>(kSquare<T> / n_, 1));
-}
-
-template <typename T>
 int64_t FftPackedPlan<T>::buffer_elements() const {
-  return 2 * n_ * (passes_.size() > 2 ? 2 : together());
+  return 2 * n_ * (passes_.size() > 2 ? 2 : together_);
 }
 
 template <typename T>
@@ -372,7 +338,7 @@ void FftPackedPlan<T>::run(const T* const* from, T* const* to, bool inverse, T f
   const T sign = inverse ? T(-1) : T(1);
   const T* const roots = lane_roots_.front().numbers;
   if (n_ <= kSquare<T>) {
-    const auto run = together() == 1 ? run_square<1, T> : together() == 2 ? run_square<2, T> : run_square<4, T>;
+    const auto run = together_ == 1 ? run_square<1, T> : together_ == 2 ? run_square<2, T> : run_square<4, T>;
     return run(from, roots, sign, factor, to, buffer);
   }
   const T* x = from[0];

@@ -22,7 +22,7 @@ class FftPackedPlan {
 
   // So many lines, which are one square, are transformed together.
   static constexpr int kMostTogether = 4;
-  int together() const;
+  int together() const { return together_; }
   // The elements of the buffer that run() needs, aligned to 64 bytes.
   int64_t buffer_elements() const;
   // The forward transforms, or the unscaled inverse ones, times a factor, of together() lines. Lines may be transformed
@@ -41,6 +41,7 @@ class FftPackedPlan {
   };
 
   int64_t n_;
+  int together_;
   std::vector<Pass> passes_;
   std::vector<T> twiddles_;
   std::vector<Row> lane_roots_;  // what the columns' transforms are multiplied by
