@@ -335,14 +335,31 @@ bool transform_packed_lines(const AxisTask& task, const Plan<T>& plan, const Spa
   if (buffer == nullptr) return false;
   const T scale = static_cast<T>(task.scale);
   const int64_t from_parts = parts_of(*task.from), to_parts = parts_of(*task.to);
+  const int64_t from_step = from_parts * space.strides[0][space.rank - 1];
+  const int64_t to_step = to_parts * space.strides[1][space.rank - 1];
   Cursor cursor(space, begin * together);
-  for (; begin < end; ++begin) {
+  const auto source = [&] { return static_cast<const T*>(task.from->data) + from_parts * cursor.offset(0); };
+  const auto target = [&] { return static_cast<T*>(task.to->data) + to_parts * cursor.offset(1); };
+  const T* next_from = source();
+  T* next_to = target();
+  for (int64_t run = cursor.run(), rest = space.count - begin * together; begin < end; ++begin) {
     const T* from[FftPackedPlan<T>::kMostTogether];
     T* to[FftPackedPlan<T>::kMostTogether];
-    for (int i = 0; i < together; ++i) {  // the last one again where there are no more
-      from[i] = static_cast<const T*>(task.from->data) + from_parts * cursor.offset(0);
-      to[i] = static_cast<T*>(task.to->data) + to_parts * cursor.offset(1);
-      if (begin * together + i + 1 < space.count) cursor.advance(1);
+    for (int i = 0; i < together; ++i) {
+      from[i] = next_from;
+      to[i] = next_to;
+      if (rest > 1) {  // else the last one again
+        --rest;
+        if (--run > 0) {
+          next_from += from_step;
+          next_to += to_step;
+        } else {
+          cursor.advance(cursor.run());
+          run = cursor.run();
+          next_from = source();
+          next_to = target();
+        }
+      }
     }
     if (of_complex) {
       plan.packed->run(from, to, task.inverse, scale, buffer);
