@@ -1,5 +1,5 @@
 // The discrete Fourier transform: one axis after the other, the lines along an axis in blocks of lanes or, where they
-// are long or few, one by one.
+// are long or few, or vectors are long and a line's numbers lie one after the other, one by one.
 //
 // Real signals of even length are transformed as half as many complex numbers; those of odd length as complex ones.
 #include <algorithm>
@@ -15,6 +15,7 @@
 #include "stub/common/staging.h"
 #include "stub/ops/copy.h"
 #include "stub/ops/fft_lines.h"
+#include "stub/ops/fft_packed.h"
 #include "stub/vector/vectorize.h"
 
 namespace unihal::stub {
@@ -23,10 +24,12 @@ namespace {
 // Blocks of lines of more rows than these, in two buffers of a line of the cache each, leave the second-level
 // cache.
 constexpr int64_t kLargestBlock = 4096;
+// Longer packed lines are worth several threads each.
+constexpr int64_t kLongestAlone = 16384;
 // Shorter lines are not worth two steps each, however few they are.
 constexpr int64_t kShortestLong = 64;
-// Units of parallel_for for an element: a dozen passes over it.
-constexpr int64_t kWork = 16;
+// Units of parallel_for for an element: a dozen passes over it, half as long in the first-level cache.
+constexpr int64_t kWork = 16, kPackedWork = 8;
 // Bytes of images that are transformed along all of their axes before the next ones are: half of a second-level cache
 // of 512 KiB, beside which what is read passes by.
 constexpr int64_t kGroupBytes = 256 * 1024;
@@ -53,6 +56,9 @@ FftSignal<T> signal_of(const uhal_tensor& view, int axis) {
   if (is_complex(view.dtype)) return {data, data + 1, 2 * view.strides[axis]};
   return {data, nullptr, view.strides[axis]};
 }
+
+// Parts of a complex number are counted.
+int64_t parts_of(const uhal_tensor& view) { return is_complex(view.dtype) ? 2 : 1; }
 
 // Neighbouring elements of a real signal as real and imaginary parts.
 template <typename T>
@@ -156,12 +162,16 @@ struct Plan {
   std::unique_ptr<FftLinePlan<T>> lines;      // for blocks
   std::unique_ptr<FftLongPlan<T>> long_line;  // for one at a time
   std::vector<T> roots;                       // between halves and spectrum
+  std::unique_ptr<FftPackedPlan<T>> packed;   // for one at a time in long vectors
+  std::unique_ptr<FftPackedRealPlan<T>> packed_real;
 };
 
 constexpr int kPlans = 16;
 
+enum class Way { kBlocks, kAlone, kPacked };
+
 template <typename T>
-const Plan<T>& plan_of(int64_t length, bool halved, bool in_blocks) {
+const Plan<T>& plan_of(int64_t length, bool halved, Way way) {
   thread_local Plan<T> plans[kPlans];
   thread_local uint64_t uses = 0;
   Plan<T>* plan = std::find_if(plans, plans + kPlans,
@@ -170,17 +180,22 @@ const Plan<T>& plan_of(int64_t length, bool halved, bool in_blocks) {
     plan = std::min_element(plans, plans + kPlans,
                             [](const Plan<T>& a, const Plan<T>& b) { return a.last_use < b.last_use; });
     *plan = Plan<T>();
-    if (halved) {
-      const RootsOfUnity<T> roots(2 * length);
-      plan->roots.resize(static_cast<size_t>(length + 2));
-      for (int64_t k = 0; 2 * k <= length; ++k) roots.get(k, &plan->roots[2 * k], &plan->roots[2 * k + 1]);
-    }
     plan->length = length;
     plan->halved = halved;
   }
   plan->last_use = ++uses;
-  if (in_blocks && plan->lines == nullptr) plan->lines = std::make_unique<FftLinePlan<T>>(length);
-  if (!in_blocks && plan->long_line == nullptr) plan->long_line = std::make_unique<FftLongPlan<T>>(length);
+  if (way == Way::kPacked) {
+    if (halved && plan->packed_real == nullptr) plan->packed_real = std::make_unique<FftPackedRealPlan<T>>(2 * length);
+    if (!halved && plan->packed == nullptr) plan->packed = std::make_unique<FftPackedPlan<T>>(length);
+    return *plan;
+  }
+  if (halved && plan->roots.empty()) {
+    const RootsOfUnity<T> roots(2 * length);
+    plan->roots.resize(static_cast<size_t>(length + 2));
+    for (int64_t k = 0; 2 * k <= length; ++k) roots.get(k, &plan->roots[2 * k], &plan->roots[2 * k + 1]);
+  }
+  if (way == Way::kBlocks && plan->lines == nullptr) plan->lines = std::make_unique<FftLinePlan<T>>(length);
+  if (way == Way::kAlone && plan->long_line == nullptr) plan->long_line = std::make_unique<FftLongPlan<T>>(length);
   return *plan;
 }
 
@@ -300,11 +315,65 @@ bool transform_line(const AxisTask& task, const Plan<T>& plan, int64_t from, int
                              scale, scale);
 }
 
+// Whether so many lines along an axis are transformed so. Threads share long ones if there are too few for all.
+template <typename T>
+bool in_packed_lines(const AxisTask& task, int64_t lines) {
+  if (task.from->strides[task.axis] != 1 || task.to->strides[task.axis] != 1) return false;
+  if (task.complex_length() > kLongestAlone && lines < (kThreads ? omp_get_max_threads() : 1)) return false;
+  return task.form == FftForm::kComplex ? FftPackedPlan<T>::takes(task.length)
+                                        : FftPackedRealPlan<T>::takes(task.length);
+}
+
+// Groups of lines, which begin at elements of both signals.
+template <typename T>
+bool transform_packed_lines(const AxisTask& task, const Plan<T>& plan, const Space& space, int together, int64_t begin,
+                            int64_t end) {
+  ScratchFrame frame;
+  const bool of_complex = task.form == FftForm::kComplex;
+  const int64_t elements = of_complex ? plan.packed->buffer_elements() : plan.packed_real->buffer_elements();
+  T* const buffer = frame.take<T>(static_cast<size_t>(elements));
+  if (buffer == nullptr) return false;
+  const T scale = static_cast<T>(task.scale);
+  const int64_t from_parts = parts_of(*task.from), to_parts = parts_of(*task.to);
+  const int64_t from_step = from_parts * space.strides[0][space.rank - 1];
+  const int64_t to_step = to_parts * space.strides[1][space.rank - 1];
+  Cursor cursor(space, begin * together);
+  const auto source = [&] { return static_cast<const T*>(task.from->data) + from_parts * cursor.offset(0); };
+  const auto target = [&] { return static_cast<T*>(task.to->data) + to_parts * cursor.offset(1); };
+  const T* next_from = source();
+  T* next_to = target();
+  for (int64_t run = cursor.run(), rest = space.count - begin * together; begin < end; ++begin) {
+    const T* from[FftPackedPlan<T>::kMostTogether];
+    T* to[FftPackedPlan<T>::kMostTogether];
+    for (int i = 0; i < together; ++i) {
+      from[i] = next_from;
+      to[i] = next_to;
+      if (rest > 1) {  // else the last one again
+        --rest;
+        if (--run > 0) {
+          next_from += from_step;
+          next_to += to_step;
+        } else {
+          cursor.advance(cursor.run());
+          run = cursor.run();
+          next_from = source();
+          next_to = target();
+        }
+      }
+    }
+    if (of_complex) {
+      plan.packed->run(from, to, task.inverse, scale, buffer);
+    } else if (task.form == FftForm::kFromReal) {
+      plan.packed_real->run_from_real(from, to, task.inverse, scale, buffer);
+    } else {
+      plan.packed_real->run_to_real(from, to, task.inverse, scale, buffer);
+    }
+  }
+  return true;
+}
+
 // -- all lines along an axis
 // --------------------------------------------------------------------------------------------------
-
-// Parts of a complex number are counted.
-int64_t parts_of(const uhal_tensor& view) { return is_complex(view.dtype) ? 2 : 1; }
 
 // False, as from all that follow, if the host has no memory left.
 template <typename T>
@@ -316,10 +385,16 @@ bool transform_axis(const AxisTask& task) {
   const int64_t n = task.complex_length();
   const int64_t rows = FftLinePlan<T>::is_smooth(n) ? n : smooth_length(2 * n - 1);
   const bool in_blocks = n < kShortestLong || (rows <= kLargestBlock && 2 * space.count >= kLanes);
-  const Plan<T>& plan = plan_of<T>(n, task.halved(), in_blocks);
+  const Way way = in_packed_lines<T>(task, space.count) ? Way::kPacked : in_blocks ? Way::kBlocks : Way::kAlone;
+  const Plan<T>& plan = plan_of<T>(n, task.halved(), way);
   const int64_t from_parts = parts_of(from), to_parts = parts_of(to);
   std::atomic<bool> complete{true};
-  if (!in_blocks) {
+  if (way == Way::kPacked) {
+    const int together = task.form == FftForm::kComplex ? plan.packed->together() : plan.packed_real->together();
+    parallel_for((space.count + together - 1) / together, kPackedWork * n * together, [&](int64_t begin, int64_t end) {
+      if (!transform_packed_lines(task, plan, space, together, begin, end)) complete = false;
+    });
+  } else if (way == Way::kAlone) {
     parallel_for(space.count, kWork * n, [&](int64_t begin, int64_t end) {
       Cursor cursor(space, begin);
       for (; begin < end && complete; ++begin, cursor.advance(1)) {

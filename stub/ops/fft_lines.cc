@@ -8,177 +8,15 @@
 #include "csrc/backends/common/fft_problem.h"
 #include "stub/common/parallel.h"
 #include "stub/common/scratch.h"
+#include "stub/ops/fft_butterflies.h"
 #include "stub/vector/transpose.h"
 #include "stub/vector/vectorize.h"
 
 namespace unihal::stub {
 namespace {
 
-// Above it Bluestein's convolution costs less than sums over all pairs.
-constexpr int kLargestRadix = 61;
 // Elements of a line that are moved before the next line's, so that rows stay in the first-level cache.
 constexpr int64_t kTile = 16;
-
-// A complex number of each lane.
-template <typename T>
-struct Number {
-  Vector<T> re, im;
-
-  UNIHAL_INLINE Number operator+(const Number& b) const { return {re + b.re, im + b.im}; }
-  UNIHAL_INLINE Number operator-(const Number& b) const { return {re - b.re, im - b.im}; }
-  UNIHAL_INLINE Number times_minus_i() const { return {im, -re}; }
-};
-
-template <typename T>
-UNIHAL_INLINE void load(const T* row, Number<T>& number) {
-  number.re = *reinterpret_cast<const Vector<T>*>(row);
-  number.im = *reinterpret_cast<const Vector<T>*>(row + kFftLanes<T>);
-}
-
-template <typename T>
-UNIHAL_INLINE void store(T* row, const Number<T>& number) {
-  *reinterpret_cast<Vector<T>*>(row) = number.re;
-  *reinterpret_cast<Vector<T>*>(row + kFftLanes<T>) = number.im;
-}
-
-template <typename T>
-UNIHAL_INLINE void multiply(Number<T>& number, T re, T im) {
-  const Vector<T> product = number.re * re - number.im * im;
-  number.im = number.re * im + number.im * re;
-  number.re = product;
-}
-
-// -- butterflies: transforms of Radix numbers in registers ------------------------------------------------------------
-
-template <typename T>
-UNIHAL_INLINE void butterfly_4(Number<T>& a, Number<T>& b, Number<T>& c, Number<T>& d) {
-  const Number<T> sum = a + c, difference = a - c, other = b + d, turned = (b - d).times_minus_i();
-  a = sum + other;
-  b = difference + turned;
-  c = sum - other;
-  d = difference - turned;
-}
-
-template <int Radix, typename T>
-UNIHAL_INLINE void butterfly(Number<T>* a) {
-  if constexpr (Radix == 2) {
-    const Number<T> first = a[0];
-    a[0] = first + a[1];
-    a[1] = first - a[1];
-  } else if constexpr (Radix == 3) {
-    constexpr T kSine = static_cast<T>(0.866025403784438646763723170752936183L);
-    const Number<T> sum = a[1] + a[2], difference = a[1] - a[2];
-    const Number<T> middle = {a[0].re - sum.re * T(0.5), a[0].im - sum.im * T(0.5)};
-    const Number<T> turned = {difference.im * kSine, -(difference.re * kSine)};
-    a[0] = a[0] + sum;
-    a[1] = middle + turned;
-    a[2] = middle - turned;
-  } else if constexpr (Radix == 5) {
-    constexpr T kCosine1 = static_cast<T>(0.309016994374947424102293417182819059L);
-    constexpr T kCosine2 = static_cast<T>(-0.809016994374947424102293417182819059L);
-    constexpr T kSine1 = static_cast<T>(0.951056516295153572116439333379382143L);
-    constexpr T kSine2 = static_cast<T>(0.587785252292473129168705954639072769L);
-    const Number<T> sum1 = a[1] + a[4], difference1 = a[1] - a[4], sum2 = a[2] + a[3], difference2 = a[2] - a[3];
-    const Number<T> middle1 = {a[0].re + sum1.re * kCosine1 + sum2.re * kCosine2,
-                               a[0].im + sum1.im * kCosine1 + sum2.im * kCosine2};
-    const Number<T> middle2 = {a[0].re + sum1.re * kCosine2 + sum2.re * kCosine1,
-                               a[0].im + sum1.im * kCosine2 + sum2.im * kCosine1};
-    const Number<T> turned1 = {difference1.im * kSine1 + difference2.im * kSine2,
-                               -(difference1.re * kSine1 + difference2.re * kSine2)};
-    const Number<T> turned2 = {difference1.im * kSine2 - difference2.im * kSine1,
-                               -(difference1.re * kSine2 - difference2.re * kSine1)};
-    a[0] = a[0] + sum1 + sum2;
-    a[1] = middle1 + turned1;
-    a[2] = middle2 + turned2;
-    a[3] = middle2 - turned2;
-    a[4] = middle1 - turned1;
-  } else {
-    static_assert(Radix == 4);
-    butterfly_4(a[0], a[1], a[2], a[3]);
-  }
-}
-
-// Where the first half of a large butterfly leaves its numbers: more than the registers hold are better stored once,
-// and here, than wherever the compiler finds that it has none left.
-template <int Radix, typename T>
-struct Halfway {
-  alignas(32) T rows[Radix * kFftRow<T>];
-
-  // What was put here is in memory, and what is read from now on is read from there.
-  UNIHAL_INLINE void settle() { asm volatile("" : : "r"(rows) : "memory"); }
-};
-
-// The numbers that read(j, number) gives, transformed, to write(j, number).
-template <int Radix, typename T, class Read, class Write>
-UNIHAL_INLINE void transform_numbers(const Read& read, const Write& write) {
-  constexpr T kRoot = static_cast<T>(0.707106781186547524400844362104849039L);
-  if constexpr (Radix == 8) {
-    Halfway<4, T> even;
-    Number<T> a[4];
-#pragma GCC unroll 4
-    for (int j = 0; j < 4; ++j) read(2 * j, a[j]);
-    butterfly<4>(a);
-#pragma GCC unroll 4
-    for (int j = 0; j < 4; ++j) store(even.rows + j * kFftRow<T>, a[j]);
-    even.settle();
-#pragma GCC unroll 4
-    for (int j = 0; j < 4; ++j) read(2 * j + 1, a[j]);
-    butterfly<4>(a);
-    a[1] = {(a[1].re + a[1].im) * kRoot, (a[1].im - a[1].re) * kRoot};
-    a[2] = a[2].times_minus_i();
-    a[3] = {(a[3].im - a[3].re) * kRoot, -((a[3].re + a[3].im) * kRoot)};
-#pragma GCC unroll 4
-    for (int j = 0; j < 4; ++j) {
-      Number<T> number;
-      load(even.rows + j * kFftRow<T>, number);
-      write(j, number + a[j]);
-      write(j + 4, number - a[j]);
-    }
-  } else if constexpr (Radix == 16) {
-    constexpr T kCosine = static_cast<T>(0.923879532511286756128183189396788287L);
-    constexpr T kSine = static_cast<T>(0.382683432365089771728459984030398866L);
-    Halfway<16, T> columns;
-#pragma GCC unroll 4
-    for (int k = 0; k < 4; ++k) {
-      Number<T> a[4];
-#pragma GCC unroll 4
-      for (int j = 0; j < 4; ++j) read(k + 4 * j, a[j]);
-      butterfly<4>(a);
-      if (k == 1) {
-        multiply(a[1], kCosine, -kSine);
-        a[2] = {(a[2].re + a[2].im) * kRoot, (a[2].im - a[2].re) * kRoot};
-        multiply(a[3], kSine, -kCosine);
-      } else if (k == 2) {
-        a[1] = {(a[1].re + a[1].im) * kRoot, (a[1].im - a[1].re) * kRoot};
-        a[2] = a[2].times_minus_i();
-        a[3] = {(a[3].im - a[3].re) * kRoot, -((a[3].re + a[3].im) * kRoot)};
-      } else if (k == 3) {
-        multiply(a[1], kSine, -kCosine);
-        a[2] = {(a[2].im - a[2].re) * kRoot, -((a[2].re + a[2].im) * kRoot)};
-        multiply(a[3], -kCosine, kSine);
-      }
-#pragma GCC unroll 4
-      for (int j = 0; j < 4; ++j) store(columns.rows + (4 * j + k) * kFftRow<T>, a[j]);
-    }
-    columns.settle();
-#pragma GCC unroll 4
-    for (int k = 0; k < 4; ++k) {
-      Number<T> a[4];
-#pragma GCC unroll 4
-      for (int j = 0; j < 4; ++j) load(columns.rows + (4 * k + j) * kFftRow<T>, a[j]);
-      butterfly<4>(a);
-#pragma GCC unroll 4
-      for (int j = 0; j < 4; ++j) write(k + 4 * j, a[j]);
-    }
-  } else {
-    Number<T> a[Radix];
-#pragma GCC unroll 5
-    for (int j = 0; j < Radix; ++j) read(j, a[j]);
-    butterfly<Radix>(a);
-#pragma GCC unroll 5
-    for (int j = 0; j < Radix; ++j) write(j, a[j]);
-  }
-}
 
 // One pass of Stockham's form: transforms of length radix * parts become transforms of length `parts`, of `stride` rows
 // side by side.
@@ -187,11 +25,12 @@ UNIHAL_VECTORIZED void run_pass(int64_t parts, int64_t stride, const T* twiddles
   const int64_t step = kFftRow<T> * stride, distance = step * parts;
   for (int64_t part = 0; part < parts; ++part, twiddles += 2 * (Radix - 1), y += (Radix - 1) * step) {
     for (const T* const end = x + step; x < end; x += kFftRow<T>, y += kFftRow<T>) {
-      transform_numbers<Radix, T>([=](int j, auto& number) UNIHAL_INLINE_LAMBDA { load(x + distance * j, number); },
-                                  [=](int j, auto number) UNIHAL_INLINE_LAMBDA {
-                                    if (j > 0 && part > 0) multiply(number, twiddles[2 * j - 2], twiddles[2 * j - 1]);
-                                    store(y + step * j, number);
-                                  });
+      transform_numbers<Radix, T, 32>([=](int j, auto& number) UNIHAL_INLINE_LAMBDA { load(x + distance * j, number); },
+                                      [=](int j, auto number) UNIHAL_INLINE_LAMBDA {
+                                        if (j > 0 && part > 0)
+                                          multiply(number, twiddles[2 * j - 2], twiddles[2 * j - 1]);
+                                        store(y + step * j, number);
+                                      });
     }
   }
 }
@@ -213,11 +52,12 @@ UNIHAL_VECTORIZED void run_first_parts(int64_t begin, int64_t count, const T* tw
   twiddles += 2 * (Radix - 1) * begin;
   y += Radix * kFftRow<T> * begin;
   for (int64_t part = begin; part < begin + count; ++part) {
-    transform_numbers<Radix, T>([=](int j, auto& number) UNIHAL_INLINE_LAMBDA { load(tile + kDistance * j, number); },
-                                [=](int j, auto number) UNIHAL_INLINE_LAMBDA {
-                                  if (j > 0 && part > 0) multiply(number, twiddles[2 * j - 2], twiddles[2 * j - 1]);
-                                  store(y + kFftRow<T> * j, number);
-                                });
+    transform_numbers<Radix, T, 32>([=](int j, auto& number)
+                                        UNIHAL_INLINE_LAMBDA { load(tile + kDistance * j, number); },
+                                    [=](int j, auto number) UNIHAL_INLINE_LAMBDA {
+                                      if (j > 0 && part > 0) multiply(number, twiddles[2 * j - 2], twiddles[2 * j - 1]);
+                                      store(y + kFftRow<T> * j, number);
+                                    });
     tile += kFftRow<T>;
     twiddles += 2 * (Radix - 1);
     y += Radix * kFftRow<T>;
@@ -228,32 +68,11 @@ UNIHAL_VECTORIZED void run_first_parts(int64_t begin, int64_t count, const T* tw
 template <int Radix, typename T>
 UNIHAL_VECTORIZED void run_last_rows(int64_t count, int64_t distance, const T* x, T* tile) {
   for (int64_t row = 0; row < count; ++row, x += kFftRow<T>, tile += kFftRow<T>) {
-    transform_numbers<Radix, T>([=](int j, auto& number) UNIHAL_INLINE_LAMBDA { load(x + distance * j, number); },
-                                [=](int j, const auto& number)
-                                    UNIHAL_INLINE_LAMBDA { store(tile + kTileRows<T> * kFftRow<T> * j, number); });
+    transform_numbers<Radix, T, 32>([=](int j, auto& number) UNIHAL_INLINE_LAMBDA { load(x + distance * j, number); },
+                                    [=](int j, const auto& number)
+                                        UNIHAL_INLINE_LAMBDA { store(tile + kTileRows<T> * kFftRow<T> * j, number); });
   }
 }
-
-// Calls run(constant) with the radix as a constant, for one that has a butterfly.
-template <class Run>
-void with_radix(int radix, const Run& run) {
-  switch (radix) {
-    case 2:
-      return run(std::integral_constant<int, 2>());
-    case 3:
-      return run(std::integral_constant<int, 3>());
-    case 4:
-      return run(std::integral_constant<int, 4>());
-    case 5:
-      return run(std::integral_constant<int, 5>());
-    case 8:
-      return run(std::integral_constant<int, 8>());
-    default:
-      return run(std::integral_constant<int, 16>());
-  }
-}
-
-bool has_butterfly(int radix) { return radix <= 5 || radix == 8 || radix == 16; }
 
 // The same for any odd radix: pairs of elements share their cosines and sines.
 template <typename T>
@@ -265,11 +84,11 @@ UNIHAL_VECTORIZED void run_odd_pass(int radix, int64_t parts, int64_t stride, co
     for (int64_t row = 0; row < stride; ++row) {
       const T* const from = x + kFftRow<T> * (row + stride * part);
       T* const to = y + kFftRow<T> * (row + stride * radix * part);
-      Number<T> first, total, sums[kLargestRadix / 2], differences[kLargestRadix / 2];
+      Number<T, 32> first, total, sums[kLargestRadix / 2], differences[kLargestRadix / 2];
       load(from, first);
       total = first;
       for (int j = 1; j <= half; ++j) {
-        Number<T> low, high;
+        Number<T, 32> low, high;
         load(from + kFftRow<T> * stride * parts * j, low);
         load(from + kFftRow<T> * stride * parts * (radix - j), high);
         sums[j - 1] = low + high;
@@ -278,8 +97,8 @@ UNIHAL_VECTORIZED void run_odd_pass(int radix, int64_t parts, int64_t stride, co
       }
       store(to, total);
       for (int k = 1; k <= half; ++k) {
-        Number<T> middle = first;
-        Number<T> turned = {first.re - first.re, first.im - first.im};
+        Number<T, 32> middle = first;
+        Number<T, 32> turned = {first.re - first.re, first.im - first.im};
         for (int j = 1, angle = k; j <= half; ++j, angle = angle + k < radix ? angle + k : angle + k - radix) {
           const T cosine = coefficients[2 * angle], sine = coefficients[2 * angle + 1];
           middle.re += sums[j - 1].re * cosine;
@@ -287,7 +106,7 @@ UNIHAL_VECTORIZED void run_odd_pass(int radix, int64_t parts, int64_t stride, co
           turned.re -= differences[j - 1].im * sine;
           turned.im += differences[j - 1].re * sine;
         }
-        Number<T> low = middle + turned, high = middle - turned;
+        Number<T, 32> low = middle + turned, high = middle - turned;
         multiply(low, factors[2 * k - 2], factors[2 * k - 1]);
         multiply(high, factors[2 * (radix - k) - 2], factors[2 * (radix - k) - 1]);
         store(to + kFftRow<T> * stride * k, low);
@@ -301,7 +120,7 @@ UNIHAL_VECTORIZED void run_odd_pass(int radix, int64_t parts, int64_t stride, co
 template <typename T>
 UNIHAL_VECTORIZED void multiply_rows(int64_t count, int64_t rows, const T* factors, T* x) {
   for (int64_t row = 0; row < count; ++row) {
-    Number<T> number;
+    Number<T, 32> number;
     load(x + row * kFftRow<T>, number);
     multiply(number, factors[2 * row], factors[2 * row + 1]);
     store(x + row * kFftRow<T>, number);
@@ -313,9 +132,10 @@ UNIHAL_VECTORIZED void multiply_rows(int64_t count, int64_t rows, const T* facto
 template <typename T>
 UNIHAL_VECTORIZED void exchange_parts(int64_t rows, T* x) {
   for (int64_t row = 0; row < rows; ++row) {
-    Number<T> number;
+    Number<T, 32> number;
     load(x + row * kFftRow<T>, number);
-    store(x + row * kFftRow<T>, {number.im, number.re});
+    const Number<T, 32> exchanged = {number.im, number.re};
+    store(x + row * kFftRow<T>, exchanged);
   }
 }
 
@@ -323,12 +143,12 @@ UNIHAL_VECTORIZED void exchange_parts(int64_t rows, T* x) {
 template <typename T>
 UNIHAL_VECTORIZED void multiply_columns(int64_t rows, const T* starts, const T* lanes, T* x) {
   for (int64_t row = 0; row < rows; ++row) {
-    Number<T> factor, number;
+    Number<T, 32> factor, number;
     load(lanes + row * kFftRow<T>, factor);
     load(x + row * kFftRow<T>, number);
     multiply(factor, starts[2 * row], starts[2 * row + 1]);
-    const Number<T> product = {number.re * factor.re - number.im * factor.im,
-                               number.re * factor.im + number.im * factor.re};
+    const Number<T, 32> product = {number.re * factor.re - number.im * factor.im,
+                                   number.re * factor.im + number.im * factor.re};
     store(x + row * kFftRow<T>, product);
   }
 }
@@ -596,24 +416,6 @@ UNIHAL_VECTORIZED void store_part(int64_t rows, int64_t lanes, const T* from, T 
 // -- factors
 // ------------------------------------------------------------------------------------------------------------
 
-// The radices of a length, with the largest butterflies; none if a prime factor is too large for one. First and last
-// are radices with a butterfly of their own, if there are any: these passes go to and from lines.
-std::vector<int> radices_of(int64_t n) {
-  std::vector<int> radices, others;
-  int twos = 0;
-  for (; n % 2 == 0; n /= 2) ++twos;
-  for (int passes = (twos + 3) / 4; passes > 0; --passes) {
-    radices.push_back(1 << (twos / passes));
-    twos -= twos / passes;
-  }
-  for (int prime = 3; prime <= kLargestRadix; prime += 2) {
-    for (; n % prime == 0; n /= prime) (has_butterfly(prime) ? radices : others).push_back(prime);
-  }
-  radices.insert(radices.begin() + (radices.empty() ? 0 : 1), others.begin(), others.end());
-  if (n > 1) radices.clear();
-  return radices;
-}
-
 // The divisor of a length that is nearest to its root from below.
 int64_t middle_divisor(int64_t n) {
   int64_t divisor = static_cast<int64_t>(std::sqrt(static_cast<double>(n)));
@@ -647,6 +449,22 @@ std::vector<T> conjugate_chirp(int64_t n, int64_t length, const std::vector<T>& 
 }
 
 }  // namespace
+
+std::vector<int> radices_of(int64_t n) {
+  std::vector<int> radices, others;
+  int twos = 0;
+  for (; n % 2 == 0; n /= 2) ++twos;
+  for (int passes = (twos + 3) / 4; passes > 0; --passes) {
+    radices.push_back(1 << (twos / passes));
+    twos -= twos / passes;
+  }
+  for (int prime = 3; prime <= kLargestRadix; prime += 2) {
+    for (; n % prime == 0; n /= prime) (has_butterfly(prime) ? radices : others).push_back(prime);
+  }
+  radices.insert(radices.begin() + (radices.empty() ? 0 : 1), others.begin(), others.end());
+  if (n > 1) radices.clear();
+  return radices;
+}
 
 template <typename T>
 RootsOfUnity<T>::RootsOfUnity(int64_t n) {

@@ -221,15 +221,6 @@ UNIHAL_VECTORIZED void multiply_panel(const RowsProduct<T>& product, const T* pa
 
 }  // namespace
 
-bool has_wide_vectors() {
-#if defined(__x86_64__)
-  static const bool wide = __builtin_cpu_supports("avx512f") != 0;
-  return wide;
-#else
-  return false;
-#endif
-}
-
 template <typename T>
 int64_t packed_elements(int64_t n, int64_t k) {
   return divide_up(n, Tile<T>::kColumns) * Tile<T>::kColumns * k;

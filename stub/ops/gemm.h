@@ -5,9 +5,6 @@
 
 namespace unihal::stub {
 
-// Whether products use vectors of 64 bytes, which this processor has.
-bool has_wide_vectors();
-
 // A matrix by its first element and strides in elements; both strides may be anything.
 template <typename T>
 struct Matrix {

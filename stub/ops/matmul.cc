@@ -123,14 +123,16 @@ uhal_op two_operand_op(uhal_op_kind kind, const uhal_tensor* const* inputs, cons
 }
 
 // A product whose operands all are of one complex dtype.
-bool run_complex_with_blas(const uhal_op& op, const uhal_matmul_attributes& attributes) {
+bool run_complex_as_it_is(const uhal_op& op, const uhal_matmul_attributes& attributes) {
   const uhal_tensor &a = *op.inputs[0], &b = *op.inputs[1], &d = *op.outputs[0];
   const uhal_tensor* c = attributes.beta != 0 ? input_of(op, 2) : nullptr;
   if (a.dtype != d.dtype || b.dtype != d.dtype || (c != nullptr && c->dtype != d.dtype)) return false;
   MatmulProblem problem = matmul_problem(attributes, a, b, c, d);
   simplify(problem);
-  return d.dtype == UHAL_COMPLEX64 ? matmul_with_blas<std::complex<float>>(problem)
-                                   : matmul_with_blas<std::complex<double>>(problem);
+  if (d.dtype == UHAL_COMPLEX64) {
+    return matmul_of_complex<float>(problem) || matmul_with_blas<std::complex<float>>(problem);
+  }
+  return matmul_of_complex<double>(problem) || matmul_with_blas<std::complex<double>>(problem);
 }
 
 uhal_status run_complex(const Launch& launch) {
@@ -176,7 +178,7 @@ uhal_status run_matmul(const Launch& launch) {
   const uhal_op& op = launch.op;
   const uhal_matmul_attributes attributes = matmul_attributes(op);
   if (element_count(*op.outputs[0]) == 0) return UHAL_OK;
-  if (is_complex_matmul(op)) return run_complex_with_blas(op, attributes) ? UHAL_OK : run_complex(launch);
+  if (is_complex_matmul(op)) return run_complex_as_it_is(op, attributes) ? UHAL_OK : run_complex(launch);
   if (is_byte_product(op, attributes)) return run_bytes(launch, attributes);
   const uhal_dtype dtype = arithmetic_dtype(op);
 

@@ -25,4 +25,9 @@ bool matmul_of_bytes(const MatmulProblem& problem, uhal_status* status);
 template <typename T>
 bool matmul_with_blas(const MatmulProblem& problem);
 
+// Runs a problem of the simplest form whose operands are of complex numbers with parts of R, in vectors of 64 bytes.
+// False if this processor has none, or BLAS is faster.
+template <typename R>
+bool matmul_of_complex(const MatmulProblem& problem);
+
 }  // namespace unihal::stub

@@ -1,4 +1,4 @@
-// Squares of numbers in vector registers.
+// Numbers in vector registers: where they come from and go to, and squares of them.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,18 @@ namespace unihal::stub {
 #define UNIHAL_SHUFFLE(a, b, places, ...) __builtin_shuffle(a, b, places{__VA_ARGS__})
 #endif
 
+// Vectors as the compiler has them: on narrower machines they are several registers.
+template <typename T, int bytes>
+struct VectorOf {
+  typedef T type __attribute__((vector_size(bytes), may_alias));
+  // One anywhere in memory: memcpy() would have it there before it is in a register.
+  typedef T loose __attribute__((vector_size(bytes), aligned(sizeof(T)), may_alias));
+};
+
 typedef int32_t Places8 __attribute__((vector_size(32)));
 typedef int64_t Places4 __attribute__((vector_size(32)));
+typedef int32_t Places16 __attribute__((vector_size(64)));
+typedef int64_t WidePlaces8 __attribute__((vector_size(64)));
 
 // The first steps of transpose(), which move elements within the halves of vectors: of four vectors with elements of
 // four bytes, or two of eight, both halves are squares that are transposed.
@@ -63,36 +73,76 @@ UNIHAL_INLINE void transpose(Vector* v) {
   }
 }
 
-// Sixteen bytes anywhere in memory.
-template <typename T>
-struct HalfOf;
-template <>
-struct HalfOf<float> {
-  typedef float type __attribute__((vector_size(16), aligned(4), may_alias));
-};
-template <>
-struct HalfOf<double> {
-  typedef double type __attribute__((vector_size(16), aligned(8), may_alias));
-};
-
-// A vector of 32 bytes from two places.
+// A vector from two places, a half from each.
 template <class Vector, typename T>
 UNIHAL_INLINE void load_halves(const T* low, const T* high, Vector& v) {
-  using Half = typename HalfOf<T>::type;
+  using Half = typename VectorOf<T, sizeof(Vector) / 2>::loose;
+  constexpr int kHalf = sizeof(Half) / sizeof(T);
   const Half first = *reinterpret_cast<const Half*>(low), second = *reinterpret_cast<const Half*>(high);
 #if defined(__clang__) || __GNUC__ >= 12
-  if constexpr (sizeof(T) == 4) {
+  if constexpr (kHalf == 8) {
+    v = __builtin_shufflevector(first, second, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  } else if constexpr (kHalf == 4) {
     v = __builtin_shufflevector(first, second, 0, 1, 2, 3, 4, 5, 6, 7);
   } else {
+    static_assert(kHalf == 2);
     v = __builtin_shufflevector(first, second, 0, 1, 2, 3);
   }
 #else
-  if constexpr (sizeof(T) == 4) {
-    v = Vector{first[0], first[1], first[2], first[3], second[0], second[1], second[2], second[3]};
-  } else {
-    v = Vector{first[0], first[1], second[0], second[1]};
+#pragma GCC unroll 8
+  for (int i = 0; i < kHalf; ++i) {
+    v[i] = first[i];
+    v[i + kHalf] = second[i];
   }
 #endif
+}
+
+// The other way, of 64 bytes.
+template <class Vector, typename T>
+UNIHAL_INLINE void store_halves(const Vector& v, T* low, T* high) {
+  using Half = typename VectorOf<T, 32>::loose;
+  static_assert(sizeof(Vector) == 64);
+#if defined(__clang__) || __GNUC__ >= 12
+  if constexpr (sizeof(T) == 4) {
+    *reinterpret_cast<Half*>(low) = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7);
+    *reinterpret_cast<Half*>(high) = __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
+  } else {
+    *reinterpret_cast<Half*>(low) = __builtin_shufflevector(v, v, 0, 1, 2, 3);
+    *reinterpret_cast<Half*>(high) = __builtin_shufflevector(v, v, 4, 5, 6, 7);
+  }
+#else
+  constexpr int kHalf = sizeof(Half) / sizeof(T);
+#pragma GCC unroll 8
+  for (int i = 0; i < kHalf; ++i) {
+    low[i] = v[i];
+    high[i] = v[i + kHalf];
+  }
+#endif
+}
+
+// Pairs of numbers from the first and the second of each, vectors of 64 bytes; the other way they are in two vectors.
+template <class Vector>
+UNIHAL_INLINE void join_pairs(const Vector& first, const Vector& second, Vector& low, Vector& high) {
+  static_assert(sizeof(Vector) == 64);
+  if constexpr (sizeof(first[0]) == 4) {
+    low = UNIHAL_SHUFFLE(first, second, Places16, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    high = UNIHAL_SHUFFLE(first, second, Places16, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+  } else {
+    low = UNIHAL_SHUFFLE(first, second, WidePlaces8, 0, 8, 1, 9, 2, 10, 3, 11);
+    high = UNIHAL_SHUFFLE(first, second, WidePlaces8, 4, 12, 5, 13, 6, 14, 7, 15);
+  }
+}
+
+template <class Vector>
+UNIHAL_INLINE void part_pairs(const Vector& low, const Vector& high, Vector& first, Vector& second) {
+  static_assert(sizeof(Vector) == 64);
+  if constexpr (sizeof(low[0]) == 4) {
+    first = UNIHAL_SHUFFLE(low, high, Places16, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    second = UNIHAL_SHUFFLE(low, high, Places16, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+  } else {
+    first = UNIHAL_SHUFFLE(low, high, WidePlaces8, 0, 2, 4, 6, 8, 10, 12, 14);
+    second = UNIHAL_SHUFFLE(low, high, WidePlaces8, 1, 3, 5, 7, 9, 11, 13, 15);
+  }
 }
 
 }  // namespace unihal::stub

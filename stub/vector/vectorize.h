@@ -10,9 +10,28 @@
 #else
 #define UNIHAL_VECTORIZED __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #endif
+// Of what only processors with vectors of 64 bytes run.
+#define UNIHAL_WIDE __attribute__((target("arch=x86-64-v4")))
 #else
 #define UNIHAL_VECTORIZED
+#define UNIHAL_WIDE
 #endif
+
+namespace unihal::stub {
+
+// Whether this processor has vectors of 64 bytes, as the functions above need them.
+inline bool has_wide_vectors() {
+#if defined(__x86_64__)
+  static const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                           __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+                           __builtin_cpu_supports("avx512vl");
+  return wide;
+#else
+  return false;
+#endif
+}
+
+}  // namespace unihal::stub
 
 #define UNIHAL_INLINE inline __attribute__((always_inline))
 #define UNIHAL_INLINE_LAMBDA __attribute__((always_inline))

@@ -1,0 +1,419 @@
+#include "stub/ops/fft_packed.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "stub/ops/fft_butterflies.h"
+#include "stub/ops/fft_lines.h"
+#include "stub/vector/transpose.h"
+#include "stub/vector/vectorize.h"
+
+namespace unihal::stub {
+namespace {
+
+constexpr int kBytes = 64;
+// Two buffers of longer lines leave second-level caches, and the roots that are kept take as much memory.
+constexpr int64_t kLongest = 65536;
+template <typename T>
+using Wide = typename VectorOf<T, kBytes>::type;
+template <typename T>
+using LooseWide = typename VectorOf<T, kBytes>::loose;
+template <typename T>
+using WideNumber = Number<T, kBytes>;
+template <typename T>
+inline constexpr int kLanes = kBytes / static_cast<int>(sizeof(T));
+// The numbers of as many rows as there are lanes.
+template <typename T>
+inline constexpr int64_t kSquare = kLanes<T> * kLanes<T>;
+// The elements of a row, a complex number of each lane.
+template <typename T>
+inline constexpr int64_t kRow = 2 * kLanes<T>;
+
+// The lane that column j of the matrix is in. In the order in which transform_numbers() reads its numbers each half of
+// a vector has a half of the butterfly's input.
+template <typename T>
+constexpr int lane_of(int column) {
+  return sizeof(T) == 4 ? column % 4 * 4 + column / 4 : column % 2 * 4 + column / 2;
+}
+
+template <typename T>
+UNIHAL_INLINE void load_packed(const T* from, T sign, WideNumber<T>& number) {
+  const Wide<T> low = *reinterpret_cast<const LooseWide<T>*>(from);
+  const Wide<T> high = *reinterpret_cast<const LooseWide<T>*>(from + kLanes<T>);
+  if constexpr (sizeof(T) == 4) {
+    number.re = UNIHAL_SHUFFLE(low, high, Places16, 0, 8, 16, 24, 2, 10, 18, 26, 4, 12, 20, 28, 6, 14, 22, 30);
+    number.im = UNIHAL_SHUFFLE(low, high, Places16, 1, 9, 17, 25, 3, 11, 19, 27, 5, 13, 21, 29, 7, 15, 23, 31);
+  } else {
+    number.re = UNIHAL_SHUFFLE(low, high, WidePlaces8, 0, 4, 8, 12, 2, 6, 10, 14);
+    number.im = UNIHAL_SHUFFLE(low, high, WidePlaces8, 1, 5, 9, 13, 3, 7, 11, 15);
+  }
+  number.im *= sign;
+}
+
+// To lines that have as many of the numbers each, or to one.
+template <int together, typename T>
+UNIHAL_INLINE void store_packed(const WideNumber<T>& number, T* const* to, int64_t at) {
+  Wide<T> low, high;
+  join_pairs(number.re, number.im, low, high);
+  if constexpr (together <= 2) {
+    *reinterpret_cast<LooseWide<T>*>(to[0] + at) = low;
+    *reinterpret_cast<LooseWide<T>*>(together == 2 ? to[1] + at : to[0] + at + kLanes<T>) = high;
+  } else {
+    store_halves(low, to[0] + at, to[1] + at);
+    store_halves(high, to[2] + at, to[3] + at);
+  }
+}
+
+template <typename T>
+UNIHAL_INLINE void multiply_lanes(const T* factors, WideNumber<T>& number) {
+  WideNumber<T> factor;
+  load(factors, factor);
+  multiply(number, factor.re, factor.im);
+}
+
+// A pass over the columns. The first one reads a line; the last one, which has one part, multiplies by the lanes' roots
+// and may be in place.
+template <int Radix, bool is_first, bool is_last, typename T>
+UNIHAL_WIDE void run_columns(int64_t parts, int64_t stride, const T* twiddles, const T* lane_roots, const T* x, T sign,
+                             T* y) {
+  if constexpr (is_first) stride = 1;
+  if constexpr (is_last) parts = 1;
+  const int64_t step = kRow<T> * stride, distance = step * parts;
+  for (int64_t part = 0; part < parts; ++part, twiddles += 2 * (Radix - 1), y += (Radix - 1) * step) {
+    for (const T* const end = x + step; x < end; x += kRow<T>, y += kRow<T>, lane_roots += kRow<T>) {
+      transform_numbers<Radix, T, kBytes>(
+          [=](int j, auto& number) UNIHAL_INLINE_LAMBDA {
+            if constexpr (is_first) {
+              load_packed(x + distance * j, sign, number);
+            } else {
+              load(x + distance * j, number);
+            }
+          },
+          [=](int j, auto number) UNIHAL_INLINE_LAMBDA {
+            if constexpr (is_last) {
+              multiply_lanes(lane_roots + step * j, number);
+            } else if (j > 0 && part > 0) {
+              multiply(number, twiddles[2 * j - 2], twiddles[2 * j - 1]);
+            }
+            store(y + step * j, number);
+          });
+    }
+  }
+}
+
+// From as many rows as there are lanes the lanes of one half of a vector, as vectors of the rows' numbers.
+template <typename T>
+UNIHAL_INLINE void transpose_half(const T* from, Wide<T>* v) {
+  constexpr int kHalf = kLanes<T> / 2, kQuarter = kLanes<T> / 4;
+  Wide<T> rows[kHalf];
+#pragma GCC unroll 8
+  for (int i = 0; i < kHalf; ++i) {
+    const T* const row = from + (i / kQuarter * kHalf + i % kQuarter) * kRow<T>;
+    load_halves(row, row + kQuarter * kRow<T>, rows[i]);
+  }
+  Wide<T> blocks[kHalf];
+  if constexpr (sizeof(T) == 4) {
+    Wide<T> pairs[kHalf];
+#pragma GCC unroll 4
+    for (int i = 0; i < 8; i += 2) {
+      pairs[i] =
+          UNIHAL_SHUFFLE(rows[i], rows[i + 1], Places16, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29);
+      pairs[i + 1] =
+          UNIHAL_SHUFFLE(rows[i], rows[i + 1], Places16, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      const Wide<T>&low = pairs[i / 2 * 4 + i % 2], &high = pairs[i / 2 * 4 + i % 2 + 2];
+      blocks[i / 2 * 4 + i % 2 * 2] =
+          UNIHAL_SHUFFLE(low, high, Places16, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29);
+      blocks[i / 2 * 4 + i % 2 * 2 + 1] =
+          UNIHAL_SHUFFLE(low, high, Places16, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
+    }
+  } else {
+#pragma GCC unroll 2
+    for (int i = 0; i < 4; i += 2) {
+      blocks[i] = UNIHAL_SHUFFLE(rows[i], rows[i + 1], WidePlaces8, 0, 8, 2, 10, 4, 12, 6, 14);
+      blocks[i + 1] = UNIHAL_SHUFFLE(rows[i], rows[i + 1], WidePlaces8, 1, 9, 3, 11, 5, 13, 7, 15);
+    }
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < kQuarter; ++i) {
+    const Wide<T>&low = blocks[i], &high = blocks[i + kQuarter];
+    if constexpr (sizeof(T) == 4) {
+      v[i] = UNIHAL_SHUFFLE(low, high, Places16, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27);
+      v[i + 4] = UNIHAL_SHUFFLE(low, high, Places16, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
+    } else {
+      v[i] = UNIHAL_SHUFFLE(low, high, WidePlaces8, 0, 1, 4, 5, 8, 9, 12, 13);
+      v[i + 2] = UNIHAL_SHUFFLE(low, high, WidePlaces8, 2, 3, 6, 7, 10, 11, 14, 15);
+    }
+  }
+}
+
+// The transforms of a square's rows, which become columns of what lines get from `at` on, with `step` elements between
+// them.
+template <int together, bool is_scaled, typename T>
+UNIHAL_INLINE void run_rows_of_square(const T* x, T re_factor, T im_factor, T* const* to, int64_t at, int64_t step) {
+  constexpr int kHalf = kLanes<T> / 2;
+  Wide<T> re[kHalf], im[kHalf];
+  transform_numbers<kLanes<T>, T, kBytes>(
+      [&](int j, auto& number) UNIHAL_INLINE_LAMBDA {
+        const int lane = lane_of<T>(j);
+        if (lane % kHalf == 0) {
+          transpose_half(x + lane, re);
+          transpose_half(x + kLanes<T> + lane, im);
+        }
+        number.re = re[lane % kHalf];
+        number.im = im[lane % kHalf];
+      },
+      [=](int j, auto number) UNIHAL_INLINE_LAMBDA {
+        if constexpr (is_scaled) {
+          number.re *= re_factor;
+          number.im *= im_factor;
+        }
+        store_packed<together>(number, to, at + step * j);
+      });
+}
+
+template <bool is_scaled, typename T>
+UNIHAL_WIDE void run_rows(int64_t rows, const T* x, T re_factor, T im_factor, T* to) {
+  for (int64_t row = 0; row < rows; row += kLanes<T>, x += kLanes<T> * kRow<T>) {
+    run_rows_of_square<1, is_scaled>(x, re_factor, im_factor, &to, 2 * row, 2 * rows);
+  }
+}
+
+// All of some lines that are one square together.
+template <int together, bool is_scaled, typename T>
+UNIHAL_WIDE void run_square(const T* const* from, const T* lane_roots, T sign, T re_factor, T im_factor, T* const* to,
+                            T* square) {
+  constexpr int kRows = kLanes<T> / together;
+  for (int line = 0; line < together; ++line) {
+    const T* const x = from[line];
+    T* const y = square + line * kRows * kRow<T>;
+    transform_numbers<kRows, T, kBytes>([=](int j, auto& number)
+                                            UNIHAL_INLINE_LAMBDA { load_packed(x + kRow<T> * j, sign, number); },
+                                        [=](int j, auto number) UNIHAL_INLINE_LAMBDA {
+                                          if (j > 0) multiply_lanes(lane_roots + kRow<T> * j, number);
+                                          store(y + kRow<T> * j, number);
+                                        });
+  }
+  // What is probably next: more than this is too much where lines are shorter, and where they are longer the processor
+  // looks ahead by itself.
+  if constexpr (together == 1) {
+#pragma GCC unroll 32
+    for (int64_t i = 0; i < kLanes<T> * kRow<T>; i += kLanes<T>) {
+      __builtin_prefetch(from[0] + kLanes<T> * kRow<T> + i);
+    }
+  }
+  // In registers: what is written might be their place otherwise, for all that the compiler knows.
+  T* lines[together];
+#pragma GCC unroll 4
+  for (int line = 0; line < together; ++line) lines[line] = to[line];
+  run_rows_of_square<together, is_scaled>(square, re_factor, im_factor, lines, 0, 2 * kRows);
+}
+
+// What is read of numbers k of a half spectrum and of m - k, and what is written, as factors for both parts.
+template <typename T>
+struct PairFactors {
+  T low_re, low_im, high_re, high_im;
+};
+
+template <typename T>
+UNIHAL_INLINE void alternate(T re, T im, Wide<T>& v) {
+#pragma GCC unroll 16
+  for (int i = 0; i < kLanes<T>; ++i) v[i] = i % 2 == 0 ? re : im;
+}
+
+template <typename T>
+UNIHAL_INLINE void reverse_numbers(Wide<T>& v) {
+  if constexpr (sizeof(T) == 4) {
+    v = UNIHAL_SHUFFLE(v, v, Places16, 14, 15, 12, 13, 10, 11, 8, 9, 6, 7, 4, 5, 2, 3, 0, 1);
+  } else {
+    v = UNIHAL_SHUFFLE(v, v, WidePlaces8, 6, 7, 4, 5, 2, 3, 0, 1);
+  }
+}
+
+template <typename T>
+UNIHAL_INLINE void exchange_parts(const Wide<T>& v, Wide<T>& exchanged) {
+  if constexpr (sizeof(T) == 4) {
+    exchanged = UNIHAL_SHUFFLE(v, v, Places16, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
+  } else {
+    exchanged = UNIHAL_SHUFFLE(v, v, WidePlaces8, 1, 0, 3, 2, 5, 4, 7, 6);
+  }
+}
+
+// Between the transform Z of a line's even elements plus i times its odd ones and its spectrum X, for k = 1 to m - 1:
+// with w = exp(-pi i / m), 2 X[k] = Z[k] + conj(Z[m - k]) - i w^k (Z[k] - conj(Z[m - k])), and back
+// Z[k] = X[k] + conj(X[m - k]) + i conj(w^k) (X[k] - conj(X[m - k])). Numbers m - k follow from the same sum and
+// difference. The middle ones may be formed twice, so both must not be the same memory.
+template <bool to_spectrum, typename T, class Roots>
+UNIHAL_WIDE void change_pairs(int64_t m, const Roots* roots, const T* from, const PairFactors<T>& read,
+                              const PairFactors<T>& written, T* to) {
+  constexpr int64_t kNumbers = kLanes<T> / 2;
+  Wide<T> read_low, read_high, written_low, written_high;
+  alternate(read.low_re, read.low_im, read_low);
+  alternate(read.high_re, read.high_im, read_high);
+  alternate(written.low_re, written.low_im, written_low);
+  alternate(written.high_re, written.high_im, written_high);
+  for (int64_t block = 0; block < m / 2; block += kNumbers, ++roots) {
+    const int64_t k = std::min(block + 1, m / 2 + 1 - kNumbers), other = m + 1 - k - kNumbers;
+    const Wide<T> low = *reinterpret_cast<const LooseWide<T>*>(from + 2 * k) * read_low;
+    Wide<T> high = *reinterpret_cast<const LooseWide<T>*>(from + 2 * other);
+    reverse_numbers<T>(high);
+    const Wide<T> sum = low + high * read_high, difference = low - high * read_high;
+    Wide<T> exchanged;
+    exchange_parts<T>(difference, exchanged);
+    exchanged *= *reinterpret_cast<const Wide<T>*>(roots->re);
+    const Wide<T> straight = difference * *reinterpret_cast<const Wide<T>*>(roots->im);
+    const Wide<T> turned = to_spectrum ? straight + exchanged : straight - exchanged;
+    *reinterpret_cast<LooseWide<T>*>(to + 2 * k) = (sum + turned) * written_low;
+    Wide<T> result = (sum - turned) * written_high;
+    reverse_numbers<T>(result);
+    *reinterpret_cast<LooseWide<T>*>(to + 2 * other) = result;
+  }
+}
+
+template <bool is_first, bool is_last, typename T>
+void run_columns(int radix, int64_t parts, int64_t stride, const T* twiddles, const T* lane_roots, const T* x, T sign,
+                 T* y) {
+  with_radix(radix, [&](auto constant) {
+    run_columns<constant(), is_first, is_last>(parts, stride, twiddles, lane_roots, x, sign, y);
+  });
+}
+
+template <int together, typename T>
+void run_square(const T* const* from, const T* lane_roots, T sign, T factor, T* const* to, T* square) {
+  const bool is_scaled = factor != 1 || sign != 1;
+  const auto run = is_scaled ? run_square<together, true, T> : run_square<together, false, T>;
+  run(from, lane_roots, sign, factor, factor * sign, to, square);
+}
+
+}  // namespace
+
+template <typename T>
+bool FftPackedPlan<T>::takes(int64_t n) {
+  if (!has_wide_vectors()) return false;
+  if (n == kSquare<T> / 2 || n == kSquare<T> / kMostTogether) return true;
+  if (n % kSquare<T> != 0 || n > kLongest) return false;
+  for (const int prime : {2, 3, 5}) {
+    while (n % prime == 0) n /= prime;
+  }
+  return n == 1;
+}
+
+template <typename T>
+FftPackedPlan<T>::FftPackedPlan(int64_t n) : n_(n), together_(static_cast<int>(std::max<int64_t>(kSquare<T> / n, 1))) {
+  const RootsOfUnity<T> roots(n);
+  const int64_t rows = n / kLanes<T>;
+  int64_t length = rows;
+  for (const int radix : radices_of(rows)) {
+    const int64_t parts = length / radix;
+    passes_.push_back({radix, parts, twiddles_.size()});
+    for (int64_t part = 0; part < parts; ++part) {
+      for (int j = 1; j < radix; ++j) {
+        T re, im;
+        roots.get(part * j * (n / length), &re, &im);
+        twiddles_.push_back(re);
+        twiddles_.push_back(im);
+      }
+    }
+    length = parts;
+  }
+  lane_roots_.resize(static_cast<size_t>(rows));
+  for (int64_t row = 0; row < rows; ++row) {
+    T* const re = lane_roots_[static_cast<size_t>(row)].numbers;
+    for (int column = 0; column < kLanes<T>; ++column) {
+      const int lane = lane_of<T>(column);
+      roots.get(row * column, re + lane, re + kLanes<T> + lane);
+    }
+  }
+}
+
+template <typename T>
+int64_t FftPackedPlan<T>::buffer_elements() const {
+  return 2 * n_ * (passes_.size() > 2 ? 2 : together_);
+}
+
+template <typename T>
+void FftPackedPlan<T>::run(const T* const* from, T* const* to, bool inverse, T factor, T* buffer) const {
+  const T sign = inverse ? T(-1) : T(1);
+  const T* const roots = lane_roots_.front().numbers;
+  if (n_ <= kSquare<T>) {
+    const auto run = together_ == 1 ? run_square<1, T> : together_ == 2 ? run_square<2, T> : run_square<4, T>;
+    return run(from, roots, sign, factor, to, buffer);
+  }
+  const T* x = from[0];
+  T *y = buffer, *other = buffer + 2 * n_;
+  for (size_t i = 0; i < passes_.size(); ++i) {
+    const Pass& pass = passes_[i];
+    const bool is_first = i == 0, is_last = i + 1 == passes_.size();
+    const int64_t stride = n_ / kLanes<T> / pass.parts / pass.radix;
+    if (is_last && !is_first) std::swap(y, other);  // in place
+    const auto run = is_first  ? is_last ? run_columns<true, true, T> : run_columns<true, false, T>
+                     : is_last ? run_columns<false, true, T>
+                               : run_columns<false, false, T>;
+    run(pass.radix, pass.parts, stride, twiddles_.data() + pass.twiddles, roots, x, sign, y);
+    x = y;
+    std::swap(y, other);
+  }
+  const auto run = factor == 1 && !inverse ? run_rows<false, T> : run_rows<true, T>;
+  run(n_ / kLanes<T>, x, factor, factor * sign, to[0]);
+}
+
+template <typename T>
+FftPackedRealPlan<T>::FftPackedRealPlan(int64_t length) : m_(length / 2), halves_(m_) {
+  constexpr int64_t kNumbers = kLanes<T> / 2;
+  const RootsOfUnity<T> powers(length);
+  for (int64_t block = 0; block < m_ / 2; block += kNumbers) {
+    const int64_t first = std::min(block + 1, m_ / 2 + 1 - kNumbers);
+    Roots& roots = roots_.emplace_back();
+    for (int64_t i = 0; i < kNumbers; ++i) {
+      T re, im;
+      powers.get(first + i, &re, &im);
+      roots.im[2 * i] = roots.im[2 * i + 1] = im;
+      roots.re[2 * i] = re;
+      roots.re[2 * i + 1] = -re;
+    }
+  }
+}
+
+template <typename T>
+int64_t FftPackedRealPlan<T>::buffer_elements() const {
+  return 2 * m_ * together() + halves_.buffer_elements();
+}
+
+template <typename T>
+void FftPackedRealPlan<T>::run_from_real(const T* const* from, T* const* to, bool inverse, T factor, T* buffer) const {
+  T* lines[FftPackedPlan<T>::kMostTogether];
+  for (int i = 0; i < together(); ++i) lines[i] = buffer + 2 * m_ * i;
+  halves_.run(from, lines, false, T(1), buffer + 2 * m_ * together());
+  const T half = factor / 2, im_half = inverse ? -half : half;
+  const PairFactors<T> read = {1, 1, 1, -1}, written = {half, im_half, half, -im_half};
+  for (int i = 0; i < together(); ++i) {
+    const T* const line = lines[i];
+    change_pairs<true>(m_, roots_.data(), line, read, written, to[i]);
+    to[i][0] = (line[0] + line[1]) * factor;
+    to[i][2 * m_] = (line[0] - line[1]) * factor;
+    to[i][1] = to[i][2 * m_ + 1] = 0;
+  }
+}
+
+template <typename T>
+void FftPackedRealPlan<T>::run_to_real(const T* const* from, T* const* to, bool inverse, T factor, T* buffer) const {
+  T* lines[FftPackedPlan<T>::kMostTogether];
+  const T sign = inverse ? T(1) : T(-1);
+  const PairFactors<T> read = {1, sign, 1, -sign}, written = {1, 1, 1, -1};
+  for (int i = 0; i < together(); ++i) {
+    lines[i] = buffer + 2 * m_ * i;
+    change_pairs<false>(m_, roots_.data(), from[i], read, written, lines[i]);
+    lines[i][0] = from[i][0] + from[i][2 * m_];
+    lines[i][1] = from[i][0] - from[i][2 * m_];
+  }
+  halves_.run(lines, to, true, factor, buffer + 2 * m_ * together());
+}
+
+template class FftPackedPlan<float>;
+template class FftPackedPlan<double>;
+template class FftPackedRealPlan<float>;
+template class FftPackedRealPlan<double>;
+
+}  // namespace unihal::stub

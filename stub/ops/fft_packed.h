@@ -1,0 +1,78 @@
+// Fourier transforms of complex lines, whose numbers lie one after the other, in vectors of 64 bytes: one line at a
+// time, in the first-level cache.
+//
+// A line of n numbers is a matrix with a column for each lane of a vector. Its columns are transformed as many lines
+// are (fft_lines.h), without a shuffle; its rows as columns of squares of numbers that are transposed in registers.
+// Short lines are some rows of a square each.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace unihal::stub {
+
+template <typename T>
+class FftPackedPlan {
+ public:
+  // Whether there are such transforms of a length, and they are worth it on this processor.
+  static bool takes(int64_t n);
+
+  explicit FftPackedPlan(int64_t n);
+
+  // So many lines, which are one square, are transformed together.
+  static constexpr int kMostTogether = 4;
+  int together() const { return together_; }
+  // The elements of the buffer that run() needs, aligned to 64 bytes.
+  int64_t buffer_elements() const;
+  // The forward transforms, or the unscaled inverse ones, times a factor, of together() lines. Lines may be transformed
+  // in place, and be the same.
+  void run(const T* const* from, T* const* to, bool inverse, T factor, T* buffer) const;
+
+ private:
+  struct Pass {
+    int radix;
+    int64_t parts;    // the length of the transforms that remain
+    size_t twiddles;  // of part p > 0 at twiddles + 2 * (radix - 1) * p
+  };
+
+  struct alignas(64) Row {
+    T numbers[128 / sizeof(T)];
+  };
+
+  int64_t n_;
+  int together_;
+  std::vector<Pass> passes_;
+  std::vector<T> twiddles_;
+  std::vector<Row> lane_roots_;  // what the columns' transforms are multiplied by
+};
+
+// Real lines as half as many complex numbers: neighbouring elements are real and imaginary parts.
+template <typename T>
+class FftPackedRealPlan {
+ public:
+  // Half a line's length is one that complex lines may have.
+  static bool takes(int64_t length) { return length % 2 == 0 && FftPackedPlan<T>::takes(length / 2); }
+
+  explicit FftPackedRealPlan(int64_t length);
+
+  int together() const { return halves_.together(); }
+  int64_t buffer_elements() const;
+  // From real lines to their half spectra of length / 2 + 1 numbers, whose conjugates the inverse transforms are.
+  void run_from_real(const T* const* from, T* const* to, bool inverse, T factor, T* buffer) const;
+  // Back. Imaginary parts that a real line's spectrum cannot have are not read.
+  void run_to_real(const T* const* from, T* const* to, bool inverse, T factor, T* buffer) const;
+
+ private:
+  // Of as many numbers k as a vector holds, twice each: the imaginary part of exp(-2 pi i k / length), and the real one
+  // with alternating signs.
+  struct alignas(64) Roots {
+    T im[64 / sizeof(T)], re[64 / sizeof(T)];
+  };
+
+  int64_t m_;
+  FftPackedPlan<T> halves_;
+  std::vector<Roots> roots_;  // from k = 1 on; the last ones end with k = m / 2
+};
+
+}  // namespace unihal::stub
