@@ -331,12 +331,13 @@ UNIHAL_VECTORIZED void count_ids(const Problem& problem, int64_t begin, int64_t 
   for (; begin < end; ++begin) count_one(begin);
 }
 
-// What segments of so many times one number have.
+// What segments of so many times one number have. No choice among two results, which a branch for each segment would be
+// made of: which of them are empty is mostly not foreseen.
 template <class T, class Count>
-UNIHAL_VECTORIZED void write_multiples(int64_t count, const Count* found, T number, bool mean, T empty, T* sums) {
+UNIHAL_VECTORIZED void write_multiples(int64_t count, const Count* __restrict found, T number, T empty,
+                                       T* __restrict sums) {
   for (int64_t i = 0; i < count; ++i) {
-    const T sum = mean ? number : static_cast<T>(number * static_cast<T>(found[i]));
-    sums[i] = found[i] == 0 ? empty : sum;
+    sums[i] = static_cast<T>(number * static_cast<T>(found[i])) + (found[i] == 0 ? empty : T{0});
   }
 }
 
@@ -743,7 +744,11 @@ class Reducer {
       for (; begin < end; begin += kBlock) {
         const int64_t together = std::min(kBlock, end - begin);
         add_parts(together, counts + begin, parts, segments, found);
-        write_multiples(together, found, *repeated_, mean, empty, block);
+        if (mean) {
+          for (int64_t i = 0; i < together; ++i) block[i] = found[i] == 0 ? empty : *repeated_;
+        } else {
+          write_multiples(together, found, *repeated_, empty, block);
+        }
         for (int64_t i = 0; i < together && problem_.counts != nullptr; ++i) store_count(begin + i, found[i]);
         store(together, block, y_.at(begin), problem_.y.strides[0]);
       }

@@ -159,6 +159,7 @@ def cases(seed: int) -> Iterator[Case]:
     for dtype in ("int64", "int32", "uint8", "bool", "float32"):
         for problem in (
             _Problem((31,), 7),
+            _Problem((31,), 40, empty=7),
             _Problem((70001,), 13),
             _Problem((300007,), 300, counts=False, index_dtype="int64"),
             _Problem((70001,), 4099),
