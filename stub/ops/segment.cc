@@ -303,10 +303,16 @@ void for_each_element(const Problem& problem, int64_t begin, int64_t end, int64_
   }
 }
 
-// Counts ids of all segments, without a question for each of them about which thread it belongs to.
+// Of few segments neighbours are counted in tables of their own: one that is counted again soon would wait until its
+// last count is written.
+constexpr int64_t kCountTables = 4;
+constexpr int64_t kFewSegments = 1024;
+
+// Counts ids of all segments, without a question for each of them about which thread it belongs to. `apart` is from one
+// of the tables to the next, or 0 if there is but one.
 template <class Id, class Count>
-UNIHAL_VECTORIZED void count_ids(const Problem& problem, int64_t begin, int64_t end, OutOfRange& outside,
-                                 Count* counts) {
+UNIHAL_VECTORIZED void count_ids(const Problem& problem, int64_t begin, int64_t end, OutOfRange& outside, Count* counts,
+                                 int64_t apart) {
   constexpr int64_t kLook = 8;  // ids that are looked at together: mostly all are inside
   const Id* ids = static_cast<const Id*>(problem.ids.data);
   const int64_t step = problem.ids.strides[0];
@@ -326,7 +332,7 @@ UNIHAL_VECTORIZED void count_ids(const Problem& problem, int64_t begin, int64_t 
       for (int64_t i = 0; i < kLook; ++i) count_one(begin + i);
       continue;
     }
-    for (int64_t i = 0; i < kLook; ++i) ++counts[ids[begin + i]];
+    for (int64_t i = 0; i < kLook; ++i) ++counts[i % kCountTables * apart + ids[begin + i]];
   }
   for (; begin < end; ++begin) count_one(begin);
 }
@@ -721,17 +727,19 @@ class Reducer {
     const int64_t segments = problem_.segments, elements = problem_.elements;
     const int64_t threads = kThreads ? omp_get_max_threads() : 1;
     const int64_t parts = std::clamp(elements / std::max(kPartElements, 2 * segments), int64_t{1}, threads);
-    Count* const counts = frame.take<Count>(static_cast<size_t>(parts * segments + 1));
+    const int64_t tables = segments <= kFewSegments && elements / kCountTables >= segments ? kCountTables : 1;
+    Count* const counts = frame.take<Count>(static_cast<size_t>(parts * tables * segments + 1));
     if (counts == nullptr) return fail_without_memory();
     parallel_for(parts, std::max(elements, segments) / parts, [&](int64_t begin, int64_t end) {
       for (int64_t part = begin; part < end; ++part) {
-        Count* const own = counts + part * segments;
-        std::fill_n(own, segments, Count{0});
+        Count* const own = counts + part * tables * segments;
+        const int64_t apart = tables > 1 ? segments : 0;
+        std::fill_n(own, tables * segments, Count{0});
         const int64_t from = elements * part / parts, to = elements * (part + 1) / parts;
         if (problem_.ids.dtype == UHAL_INT64) {
-          count_ids<int64_t>(problem_, from, to, outside_, own);
+          count_ids<int64_t>(problem_, from, to, outside_, own, apart);
         } else {
-          count_ids<int32_t>(problem_, from, to, outside_, own);
+          count_ids<int32_t>(problem_, from, to, outside_, own, apart);
         }
       }
     });
@@ -743,7 +751,7 @@ class Reducer {
       Count found[kBlock];
       for (; begin < end; begin += kBlock) {
         const int64_t together = std::min(kBlock, end - begin);
-        add_parts(together, counts + begin, parts, segments, found);
+        add_parts(together, counts + begin, parts * tables, segments, found);
         if (mean) {
           for (int64_t i = 0; i < together; ++i) block[i] = found[i] == 0 ? empty : *repeated_;
         } else {
