@@ -266,6 +266,20 @@ struct Problem {
         segments(y.shape[0]) {}
 };
 
+// The first of the elements from `begin` to `end` whose sorted id is at least `segment`: those before it are not looked
+// at.
+int64_t first_element_of(const Problem& problem, int64_t begin, int64_t end, int64_t segment) {
+  const IndexReader id_at(problem.ids);
+  const int64_t step = problem.ids.strides[0];
+  for (int64_t length = end - begin; length > 0;) {
+    const int64_t half = length / 2;
+    const bool before = id_at((begin + half) * step) < segment;
+    begin = before ? begin + half + 1 : begin;
+    length = before ? length - half - 1 : half;
+  }
+  return begin;
+}
+
 // Calls body(element, segment) for the elements from `begin` to `end` of the segments from `first` to `last` - 1, in
 // order.
 template <class Body>
@@ -282,13 +296,7 @@ void for_each_element(const Problem& problem, int64_t begin, int64_t end, int64_
     return;
   }
   if (problem.attributes.form == UHAL_SEGMENT_SORTED && first > 0) {
-    // The elements before the first one of the range are not looked at.
-    for (int64_t length = end - begin; length > 0;) {
-      const int64_t half = length / 2;
-      const bool before = id_at((begin + half) * step) < first;
-      begin = before ? begin + half + 1 : begin;
-      length = before ? length - half - 1 : half;
-    }
+    begin = first_element_of(problem, begin, end, first);
   }
   const bool ends = problem.attributes.form == UHAL_SEGMENT_SORTED && last < problem.segments;
   for (int64_t element = begin; element < end; ++element) {
@@ -497,6 +505,10 @@ class Reducer {
     if (of_type && weights_ == nullptr && (end - begin) * x_.length() <= kFewElements) {
       return accumulate_few(to, begin, end, first, last, buffer);
     }
+    if (problem_.attributes.form == UHAL_SEGMENT_SORTED && problem_.indices == nullptr && repeated_ == nullptr &&
+        combines_in_place()) {
+      return accumulate_sorted(to, begin, end, first, last);
+    }
     // In the buffer there is room for one row that is converted; where rows are in place it has only zeros.
     const int64_t together = combines_in_place() ? kRowsTogether : 1;
     const bool looks_ahead = combines_in_place() && problem_.indices != nullptr;
@@ -512,6 +524,35 @@ class Reducer {
       weights[group.count++] = weights_ != nullptr ? weights_[element * weight_step_] : T{1};
     });
     combine(to, of_segment, kRowsTogether, group);
+  }
+
+  // Rows that lie in the order of their segments: of each segment that follows another all are combined together.
+  void accumulate_sorted(const Accumulators<T>& to, int64_t begin, int64_t end, int64_t first, int64_t last) {
+    const IndexReader id_at(problem_.ids);
+    const int64_t step = problem_.ids.strides[0], final_row = problem_.x.shape[0] - 1;
+    const void* rows[kRowsLookedUp + kRowsAhead];
+    SegmentRows segments[kSegmentsTogether];
+    if (first > 0) begin = first_element_of(problem_, begin, end, first);
+    for (int64_t next = 0; begin < end; begin += next) {
+      const int64_t together = std::min(kRowsLookedUp, end - begin);
+      for (int64_t i = 0; i < together + kRowsAhead; ++i) rows[i] = x_.at(std::min(begin + i, final_row));
+      int64_t count = 0;
+      for (next = 0; next < together && count < kSegmentsTogether;) {
+        const int64_t from = next, segment = id_at((begin + from) * step);
+        while (++next < together && id_at((begin + next) * step) == segment) continue;
+        if (segment >= first && segment < last) {
+          const T* const weights = weights_ != nullptr ? weights_ + (begin + from) * weight_step_ : nullptr;
+          segments[count++] = {
+              rows + from, next - from, weights, weight_step_, to.rows + segment * to.stride, to.counts[segment] == 0};
+          to.counts[segment] += next - from;
+        } else if (segment < 0 || segment >= problem_.segments) {
+          outside_.note(segment, problem_.segments, "id");
+        } else if (segment >= last) {
+          return combine_all(count, kRowsAhead, segments);
+        }
+      }
+      combine_all(count, kRowsAhead, segments);
+    }
   }
 
   // Rows that the first cache holds: they are added one by one, since a group of them takes longer than its sums.
