@@ -166,6 +166,22 @@ UNIHAL_VECTORIZED void look_at_columns(int64_t count, const T* values, Place at,
   }
 }
 
+template <class Index, class Place>
+UNIHAL_VECTORIZED void write_places(int64_t count, const Place* places, Index* to) {
+  for (int64_t i = 0; i < count; ++i) to[i] = static_cast<Index>(places[i]);
+}
+
+template <class Place>
+void store_places(const Row& to, int64_t begin, int64_t count, const Place* places) {
+  if (to.stride != 1) {
+    for (int64_t i = 0; i < count; ++i) store_index(to, begin + i, places[i]);
+  } else if (to.dtype == UHAL_INT64) {
+    write_places(count, places, reinterpret_cast<int64_t*>(to.at(begin)));
+  } else {
+    write_places(count, places, reinterpret_cast<int32_t*>(to.at(begin)));
+  }
+}
+
 // Along another axis than the one whose elements lie side by side columns are looked at together.
 template <class T>
 void arg_reduce_columns(const uhal_tensor& x, const uhal_tensor& y, int axis, int inner, bool largest) {
@@ -197,7 +213,7 @@ void arg_reduce_columns(const uhal_tensor& x, const uhal_tensor& y, int axis, in
           look_at_columns<false>(count, values, static_cast<Place>(at), best, places);
         }
       }
-      for (int64_t i = 0; i < count; ++i) store_index(to, begin + i, places[i]);
+      store_places(to, begin, count, places);
     }
   });
 }

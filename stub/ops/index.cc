@@ -182,6 +182,34 @@ UNIHAL_INLINE void gather_many(int64_t count, const Index* indices, int64_t stri
   for (; i < count; ++i) other(i);
 }
 
+// Of an axis of up to so many elements all are read, and the wanted one is taken: rows are then read as vectors.
+constexpr int64_t kFewAlong = 6;
+
+// Elements with an index each among few, whose rows are `step` apart.
+template <class Index, class Blob, class Other>
+UNIHAL_INLINE void gather_of_few(int64_t count, const Index* indices, int64_t length, const Blob* from, int64_t step,
+                                 Blob* to, const Other& other) {
+  using Vector = typename IndicesOf<Index>::Vector;  // indices and elements alike
+  constexpr int64_t kCount = IndicesOf<Index>::kCount;
+  int64_t i = 0;
+  for (; i + kTogether <= count; i += kTogether) {
+    if (any_outside<kTogether>(indices + i, 1, 0, length)) {
+      for (int64_t k = 0; k < kTogether; ++k) other(i + k);
+      continue;
+    }
+    for (int64_t k = i; k < i + kTogether; k += kCount) {
+      const Vector wanted = *reinterpret_cast<const Vector*>(indices + k);
+      Vector found = *reinterpret_cast<const Vector*>(from + k);
+      for (int64_t at = 1; at < length; ++at) {
+        const Vector next = *reinterpret_cast<const Vector*>(from + k + at * step);
+        found = wanted == static_cast<Index>(at) ? next : found;
+      }
+      *reinterpret_cast<Vector*>(to + k) = found;
+    }
+  }
+  for (; i < count; ++i) other(i);
+}
+
 // Rows of elements with an index each, and how far each operand's row is from the one before.
 struct ElementRows {
   int64_t rows, count;
@@ -218,6 +246,12 @@ UNIHAL_VECTORIZED void gather_run(const IndexProblem& problem, Resolver& resolve
     } else if (is_plain) {
       gather_many(count, indices, 1, length, from, 0, step, to, 1, one);
     } else if (is_dense && from_stride == 1) {  // along another axis than the last one
+      if constexpr (sizeof(Index) == sizeof(Blob)) {
+        if (length <= kFewAlong) {
+          gather_of_few(count, indices, length, from, step, to, one);
+          continue;
+        }
+      }
       gather_many(count, indices, 1, length, from, 1, step, to, 1, one);
     } else {
       gather_many(count, indices, stride, length, from, from_stride, step, to, to_stride, one);

@@ -281,12 +281,26 @@ UNIHAL_VECTORIZED void find_singular(int64_t m, int64_t n, T* a, T* values, T* v
       for (int64_t q = p + 1; q < n; ++q) {
         Numbers* const left = elements + p * m;
         Numbers* const right = elements + q * m;
-        Numbers of_left = {}, of_right = {}, beside = {};
-        for (int64_t i = 0; i < m; ++i) {
-          of_left += left[i] * left[i];
-          of_right += right[i] * right[i];
-          beside += left[i] * right[i];
+        // Of rows with even and with odd numbers, whose sums do not wait for each other.
+        Numbers of_left = {}, of_right = {}, beside = {}, of_odd_left = {}, of_odd_right = {}, odd_beside = {};
+        int64_t row = 0;
+        for (; row + 2 <= m; row += 2) {
+          const Numbers *const l = left + row, *const r = right + row;
+          of_left += l[0] * l[0];
+          of_odd_left += l[1] * l[1];
+          of_right += r[0] * r[0];
+          of_odd_right += r[1] * r[1];
+          beside += l[0] * r[0];
+          odd_beside += l[1] * r[1];
         }
+        if (row < m) {
+          of_left += left[row] * left[row];
+          of_right += right[row] * right[row];
+          beside += left[row] * right[row];
+        }
+        of_left += of_odd_left;
+        of_right += of_odd_right;
+        beside += odd_beside;
         Numbers norm = of_left, other_norm = of_right;
         take_roots<T>(&norm);
         take_roots<T>(&other_norm);

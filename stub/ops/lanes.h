@@ -73,7 +73,7 @@ void form_q_in_lanes(int64_t m, int64_t columns, int64_t reflectors, T* q, const
 constexpr int64_t kMostRotated = 32;
 template <typename T>
 bool fits_rotations(int64_t values, bool vectors, int64_t matrices) {
-  const int64_t most = sizeof(T) == sizeof(float) ? (vectors ? kMostRotated : 24) : (vectors ? 24 : 16);
+  const int64_t most = sizeof(T) == sizeof(float) || vectors ? kMostRotated : 20;
   return kLanes<T> > 0 && values > 0 && values <= most && matrices >= 4;
 }
 

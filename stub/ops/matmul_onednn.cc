@@ -2,6 +2,7 @@
 
 #include "csrc/backends/common/implementation_note.h"
 #include "stub/onednn/primitive.h"
+#include "stub/ops/gemm.h"
 #include "stub/ops/matmul.h"
 
 namespace unihal::stub {
@@ -85,13 +86,27 @@ OneDnnLayout layout_of(const Shape& shape) { return onednn_layout(shape.rank, sh
 
 constexpr int64_t kAliased = 512;  // elements: 2 KiB apart, what is read shares few sets of a cache
 
+// Whether oneDNN's product of AVX-512, which wants matrices without gaps, copies b as it needs it: where rows have a
+// power of two of elements (measured with 64 to 512 rows of a, beside a copy as below: 0.7 to 0.95 of its time with
+// rows of 512 to 8192; with rows of 2560, 3072, 5120 and 6144 it takes 1.1 to 1.8).
+bool copies_by_itself(const Described& described) {
+  const MatmulProblem& problem = described.problem;
+  const MatmulOperand &a = problem.operands[kMatmulA], &b = problem.operands[kMatmulB], &d = problem.operands[kMatmulD];
+  const auto has_no_gaps = [](const MatmulOperand& operand, int64_t columns) {
+    return operand.column_stride == 1 && operand.row_stride == columns;
+  };
+  return has_wide_vectors() && problem.batch_rank == 0 && (problem.n & (problem.n - 1)) == 0 &&
+         has_no_gaps(a, problem.k) && has_no_gaps(b, problem.n) && has_no_gaps(d, problem.n);
+}
+
 // Whether b's rows lie so far apart that oneDNN walks it slowly, and a are enough rows to pay for a copy of b in the
 // blocked layout that oneDNN likes best (measured: twice as fast at 512 x 3072 x 768).
 bool has_far_rows(const Described& described) {
   constexpr int64_t kFar = 2048;
   constexpr int64_t kEnoughRows = 64;
   const MatmulOperand& b = described.problem.operands[kMatmulB];
-  return b.column_stride == 1 && b.row_stride >= kFar && described.problem.m >= kEnoughRows;
+  return b.column_stride == 1 && b.row_stride >= kFar && described.problem.m >= kEnoughRows &&
+         !copies_by_itself(described);
 }
 
 // Whether b's rows share few sets of a cache, and are worth a copy with rows a little longer (measured with 1024 rows
@@ -102,7 +117,7 @@ bool has_aliased_rows(const Described& described) {
   const MatmulProblem& problem = described.problem;
   const MatmulOperand& b = problem.operands[kMatmulB];
   return b.column_stride == 1 && b.row_stride >= kAliased && b.row_stride % kAliased == 0 && problem.m >= kEnoughRows &&
-         (problem.n <= kAliased || problem.m <= kFewRows);
+         (problem.n <= kAliased || problem.m <= kFewRows) && !copies_by_itself(described);
 }
 
 // Whether a's columns lie a multiple of 2 KiB apart, so that what oneDNN reads of them shares few sets of a cache, and

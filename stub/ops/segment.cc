@@ -266,6 +266,20 @@ struct Problem {
         segments(y.shape[0]) {}
 };
 
+// The first of the elements from `begin` to `end` whose sorted id is at least `segment`: those before it are not looked
+// at.
+int64_t first_element_of(const Problem& problem, int64_t begin, int64_t end, int64_t segment) {
+  const IndexReader id_at(problem.ids);
+  const int64_t step = problem.ids.strides[0];
+  for (int64_t length = end - begin; length > 0;) {
+    const int64_t half = length / 2;
+    const bool before = id_at((begin + half) * step) < segment;
+    begin = before ? begin + half + 1 : begin;
+    length = before ? length - half - 1 : half;
+  }
+  return begin;
+}
+
 // Calls body(element, segment) for the elements from `begin` to `end` of the segments from `first` to `last` - 1, in
 // order.
 template <class Body>
@@ -282,13 +296,7 @@ void for_each_element(const Problem& problem, int64_t begin, int64_t end, int64_
     return;
   }
   if (problem.attributes.form == UHAL_SEGMENT_SORTED && first > 0) {
-    // The elements before the first one of the range are not looked at.
-    for (int64_t length = end - begin; length > 0;) {
-      const int64_t half = length / 2;
-      const bool before = id_at((begin + half) * step) < first;
-      begin = before ? begin + half + 1 : begin;
-      length = before ? length - half - 1 : half;
-    }
+    begin = first_element_of(problem, begin, end, first);
   }
   const bool ends = problem.attributes.form == UHAL_SEGMENT_SORTED && last < problem.segments;
   for (int64_t element = begin; element < end; ++element) {
@@ -303,10 +311,16 @@ void for_each_element(const Problem& problem, int64_t begin, int64_t end, int64_
   }
 }
 
-// Counts ids of all segments, without a question for each of them about which thread it belongs to.
+// Of few segments neighbours are counted in tables of their own: one that is counted again soon would wait until its
+// last count is written.
+constexpr int64_t kCountTables = 4;
+constexpr int64_t kFewSegments = 1024;
+
+// Counts ids of all segments, without a question for each of them about which thread it belongs to. `apart` is from one
+// of the tables to the next, or 0 if there is but one.
 template <class Id, class Count>
-UNIHAL_VECTORIZED void count_ids(const Problem& problem, int64_t begin, int64_t end, OutOfRange& outside,
-                                 Count* counts) {
+UNIHAL_VECTORIZED void count_ids(const Problem& problem, int64_t begin, int64_t end, OutOfRange& outside, Count* counts,
+                                 int64_t apart) {
   constexpr int64_t kLook = 8;  // ids that are looked at together: mostly all are inside
   const Id* ids = static_cast<const Id*>(problem.ids.data);
   const int64_t step = problem.ids.strides[0];
@@ -326,17 +340,18 @@ UNIHAL_VECTORIZED void count_ids(const Problem& problem, int64_t begin, int64_t 
       for (int64_t i = 0; i < kLook; ++i) count_one(begin + i);
       continue;
     }
-    for (int64_t i = 0; i < kLook; ++i) ++counts[ids[begin + i]];
+    for (int64_t i = 0; i < kLook; ++i) ++counts[i % kCountTables * apart + ids[begin + i]];
   }
   for (; begin < end; ++begin) count_one(begin);
 }
 
-// What segments of so many times one number have.
+// What segments of so many times one number have. No choice among two results, which a branch for each segment would be
+// made of: which of them are empty is mostly not foreseen.
 template <class T, class Count>
-UNIHAL_VECTORIZED void write_multiples(int64_t count, const Count* found, T number, bool mean, T empty, T* sums) {
+UNIHAL_VECTORIZED void write_multiples(int64_t count, const Count* __restrict found, T number, T empty,
+                                       T* __restrict sums) {
   for (int64_t i = 0; i < count; ++i) {
-    const T sum = mean ? number : static_cast<T>(number * static_cast<T>(found[i]));
-    sums[i] = found[i] == 0 ? empty : sum;
+    sums[i] = static_cast<T>(number * static_cast<T>(found[i])) + (found[i] == 0 ? empty : T{0});
   }
 }
 
@@ -490,6 +505,10 @@ class Reducer {
     if (of_type && weights_ == nullptr && (end - begin) * x_.length() <= kFewElements) {
       return accumulate_few(to, begin, end, first, last, buffer);
     }
+    if (problem_.attributes.form == UHAL_SEGMENT_SORTED && problem_.indices == nullptr && repeated_ == nullptr &&
+        combines_in_place()) {
+      return accumulate_sorted(to, begin, end, first, last);
+    }
     // In the buffer there is room for one row that is converted; where rows are in place it has only zeros.
     const int64_t together = combines_in_place() ? kRowsTogether : 1;
     const bool looks_ahead = combines_in_place() && problem_.indices != nullptr;
@@ -505,6 +524,35 @@ class Reducer {
       weights[group.count++] = weights_ != nullptr ? weights_[element * weight_step_] : T{1};
     });
     combine(to, of_segment, kRowsTogether, group);
+  }
+
+  // Rows that lie in the order of their segments: of each segment that follows another all are combined together.
+  void accumulate_sorted(const Accumulators<T>& to, int64_t begin, int64_t end, int64_t first, int64_t last) {
+    const IndexReader id_at(problem_.ids);
+    const int64_t step = problem_.ids.strides[0], final_row = problem_.x.shape[0] - 1;
+    const void* rows[kRowsLookedUp + kRowsAhead];
+    SegmentRows segments[kSegmentsTogether];
+    if (first > 0) begin = first_element_of(problem_, begin, end, first);
+    for (int64_t next = 0; begin < end; begin += next) {
+      const int64_t together = std::min(kRowsLookedUp, end - begin);
+      for (int64_t i = 0; i < together + kRowsAhead; ++i) rows[i] = x_.at(std::min(begin + i, final_row));
+      int64_t count = 0;
+      for (next = 0; next < together && count < kSegmentsTogether;) {
+        const int64_t from = next, segment = id_at((begin + from) * step);
+        while (++next < together && id_at((begin + next) * step) == segment) continue;
+        if (segment >= first && segment < last) {
+          const T* const weights = weights_ != nullptr ? weights_ + (begin + from) * weight_step_ : nullptr;
+          segments[count++] = {
+              rows + from, next - from, weights, weight_step_, to.rows + segment * to.stride, to.counts[segment] == 0};
+          to.counts[segment] += next - from;
+        } else if (segment < 0 || segment >= problem_.segments) {
+          outside_.note(segment, problem_.segments, "id");
+        } else if (segment >= last) {
+          return combine_all(count, kRowsAhead, segments);
+        }
+      }
+      combine_all(count, kRowsAhead, segments);
+    }
   }
 
   // Rows that the first cache holds: they are added one by one, since a group of them takes longer than its sums.
@@ -720,17 +768,19 @@ class Reducer {
     const int64_t segments = problem_.segments, elements = problem_.elements;
     const int64_t threads = kThreads ? omp_get_max_threads() : 1;
     const int64_t parts = std::clamp(elements / std::max(kPartElements, 2 * segments), int64_t{1}, threads);
-    Count* const counts = frame.take<Count>(static_cast<size_t>(parts * segments + 1));
+    const int64_t tables = segments <= kFewSegments && elements / kCountTables >= segments ? kCountTables : 1;
+    Count* const counts = frame.take<Count>(static_cast<size_t>(parts * tables * segments + 1));
     if (counts == nullptr) return fail_without_memory();
     parallel_for(parts, std::max(elements, segments) / parts, [&](int64_t begin, int64_t end) {
       for (int64_t part = begin; part < end; ++part) {
-        Count* const own = counts + part * segments;
-        std::fill_n(own, segments, Count{0});
+        Count* const own = counts + part * tables * segments;
+        const int64_t apart = tables > 1 ? segments : 0;
+        std::fill_n(own, tables * segments, Count{0});
         const int64_t from = elements * part / parts, to = elements * (part + 1) / parts;
         if (problem_.ids.dtype == UHAL_INT64) {
-          count_ids<int64_t>(problem_, from, to, outside_, own);
+          count_ids<int64_t>(problem_, from, to, outside_, own, apart);
         } else {
-          count_ids<int32_t>(problem_, from, to, outside_, own);
+          count_ids<int32_t>(problem_, from, to, outside_, own, apart);
         }
       }
     });
@@ -742,8 +792,12 @@ class Reducer {
       Count found[kBlock];
       for (; begin < end; begin += kBlock) {
         const int64_t together = std::min(kBlock, end - begin);
-        add_parts(together, counts + begin, parts, segments, found);
-        write_multiples(together, found, *repeated_, mean, empty, block);
+        add_parts(together, counts + begin, parts * tables, segments, found);
+        if (mean) {
+          for (int64_t i = 0; i < together; ++i) block[i] = found[i] == 0 ? empty : *repeated_;
+        } else {
+          write_multiples(together, found, *repeated_, empty, block);
+        }
         for (int64_t i = 0; i < together && problem_.counts != nullptr; ++i) store_count(begin + i, found[i]);
         store(together, block, y_.at(begin), problem_.y.strides[0]);
       }

@@ -86,6 +86,16 @@ static void sum_parts(int64_t count, const void* const* inputs, void* const* out
   for (int64_t i = 0; i < 2 * count; ++i) result[i] = minus ? a[i] - b[i] : a[i] + b[i];
 }
 
+// Conjugates of parts of float by the sign of the second one, which is the highest bit of both: no part changes places.
+static void conjugate_pairs(int64_t count, const void* const* inputs, void* const* outputs, const void*) {
+  static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the second part is the higher half");
+  typedef uint64_t Pair __attribute__((aligned(4), may_alias));
+  const Pair* x = static_cast<const Pair*>(inputs[0]);
+  Pair* result = static_cast<Pair*>(outputs[0]);
+  UHAL_INDEPENDENT
+  for (int64_t i = 0; i < count; ++i) result[i] = x[i] ^ uint64_t { 1 } << 63;
+}
+
 void add_complex_loops(InstructionSet& set);
 
 void add_complex_loops(InstructionSet& set) {
@@ -99,6 +109,7 @@ void add_complex_loops(InstructionSet& set) {
   set.map[uhal_map_add][kComplexDouble] = sum_parts<double, false>;
   set.map[uhal_map_subtract][kComplexFloat] = sum_parts<float, true>;
   set.map[uhal_map_subtract][kComplexDouble] = sum_parts<double, true>;
+  set.map[uhal_map_conjugate][kComplexFloat] = conjugate_pairs;
   set.modulus[kComplexFloat] = modulus<complex_float::T, float>;
   set.modulus[kComplexDouble] = modulus<complex_double::T, double>;
 }

@@ -77,6 +77,33 @@ def test_quantized_weights_multiply_as_what_they_stand_for(bits: int, dtype: str
     assert np.abs(back.numpy() - w).max() <= scales.max() * (0.51 if bits == 8 or dtype == "int8" else 1.1)
 
 
+@pytest.mark.parametrize("bits", (4, 8))
+@pytest.mark.parametrize("dtype", ("float32", "float16"))
+def test_many_rows_by_more_channels_than_a_panel_has(dtype: str, bits: int) -> None:
+    k, n, block = 8192, 200, 64
+    generator = np.random.default_rng(4)
+    q = generator.integers(0, 1 << bits, (n, k))
+    packed = q[:, ::2] | q[:, 1::2] << 4 if bits == 4 else q
+    scales = generator.uniform(0.5, 1, (n, k // block)).astype(dtype)
+    a = (generator.standard_normal((2, 20, k)) / 64).astype(dtype)
+    c = generator.standard_normal((1, 1, n)).astype(dtype)
+    middle = 1 << (bits - 1)
+    weights = (q - middle) * np.repeat(scales.astype(np.float64), block, 1)
+    expected = np.maximum(a.astype(np.float64) @ weights.T + c, 0)
+    y = ops.matmul_quantized(
+        put(a),
+        put(packed.astype(np.uint8)).T,
+        put(scales).T,
+        c=put(c),
+        bits=bits,
+        block_size=block,
+        zero_point=middle,
+        activation="relu",
+    )
+    tolerance = 1e-3 if dtype == "float16" else 1e-5
+    np.testing.assert_allclose(y.numpy(), expected, rtol=tolerance, atol=tolerance * np.abs(expected).max())
+
+
 @pytest.mark.parametrize("dtype, least, most", (("int8", -128, 127), ("uint8", 0, 255), ("int16", -32768, 32767)))
 def test_quantize_rounds_half_to_even_and_saturates(dtype: str, least: int, most: int) -> None:
     x = np.array([0.5, 1.5, 2.5, -0.5, -1.5, 1e6, -1e6, 3.0], np.float32)

@@ -64,7 +64,8 @@ TEST(Axis, SortTopKAndArgReduce) {
     run(UHAL_OP_TOP_K, {&x}, {&top_values, &top_indices}, &attributes);
     Shape single = shape;
     single[static_cast<size_t>(axis)] = 1;
-    Array best(UHAL_INT32, single);
+    const uhal_dtype of_places = trial % 4 < 2 ? UHAL_INT32 : UHAL_INT64;
+    Array best = trial % 2 == 0 ? Array(of_places, single) : Array::scattered(of_places, single, random);
     run(UHAL_OP_ARG_REDUCE, {&x}, {&best}, &attributes);
 
     for_each_row(x, axis, [&](const Shape& first, const std::vector<double>& row) {

@@ -139,6 +139,31 @@ TEST(Index, Elements) {
   }
 }
 
+// Rows long enough for vectors, along an axis of few elements: one index counts from the end, and one is outside.
+TEST(Index, ElementsAmongFew) {
+  std::mt19937 random(3);
+  uhal_index_attributes attributes = unihal::index_attributes(1);
+  attributes.negative_wraps = 1;
+  attributes.ignore_out_of_range = 1;
+  for (const uhal_dtype wide : {UHAL_INT32, UHAL_INT64}) {
+    for (const uhal_dtype dtype : {UHAL_FLOAT32, UHAL_INT64}) {
+      for (int64_t few = 1; few <= 8; ++few) {
+        Array x(dtype, {2, few, 107}), y(dtype, {2, 1, 107}), indices(wide, {2, 1, 107});
+        x.fill_random(random, 0, 50);
+        for_each({2, 1, 107}, [&](const Shape& at) { indices.set(at, static_cast<double>(random() % few)); });
+        indices.set({0, 0, 40}, -1);
+        indices.set({1, 0, 7}, static_cast<double>(few));
+        run(UHAL_OP_GATHER_ELEMENTS, {&x, &indices}, {&y}, &attributes);
+        for_each({2, 1, 107}, [&](const Shape& at) {
+          const auto index = static_cast<int64_t>(indices.at(at));
+          const double expected = index == few ? 0 : x.at({at[0], index < 0 ? index + few : index, at[2]});
+          ASSERT_EQ(expected, y.at(at)) << few << " elements, " << at[2];
+        });
+      }
+    }
+  }
+}
+
 // 300 updates of 1/256 are lost one by one in bfloat16: 1 + 1/256 rounds to 1.
 TEST(Index, HalfWidthSumsAccumulateInFloat32) {
   Array indices(UHAL_INT32, {300});

@@ -109,6 +109,26 @@ def test_sliced_assignment() -> None:
     run_on_both(assign)
 
 
+def test_slices_of_everything_keep_what_they_were() -> None:
+    """They share the variable's memory, until it changes."""
+    takes = (lambda v: v[:], lambda v: tf.slice(v, [0], [-1]), lambda v: v[None, ::1])
+    changes = (
+        lambda v: v.assign_add(tf.ones(3000)),
+        lambda v: v[1:2].assign([7.0]),
+        lambda v: RAW.ResourceScatterAdd(resource=v.handle, indices=[1], updates=[5.0]),
+        lambda v: RAW.ResourceApplyGradientDescent(var=v.handle, alpha=1.0, delta=tf.ones(3000)),
+    )
+    with tf.device(DEVICE):
+        variable = tf.Variable(np.arange(3000, dtype="float32"))
+        for take in takes:
+            for change in changes:
+                before = variable.numpy()
+                taken = take(variable)
+                change(variable)
+                assert np.array_equal(taken.numpy().reshape(-1), before)
+                assert not np.array_equal(variable.numpy(), before)
+
+
 def optimizer_step(op: Callable[..., Any], slots: int, **arguments: Any) -> Callable[[], Any]:
     """Three steps of a fused optimizer op. Slot names are given in order by the op's signature."""
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "plugins/common/chain.h"
+#include "plugins/paddle/host_tensor.h"
 #include "plugins/paddle/kernels/row_groups.h"
 
 namespace unihal::paddle {
@@ -315,16 +316,16 @@ struct Distribution {
   double offset;
   int64_t images;
   const View counts;
-  const View back;   // where each box has gone
-  const View order;  // int32: which box comes at each place
-  const View ends;   // int32: where the boxes before each cell, and of it, end
+  const View back;  // where each box has gone
 
   int64_t rows() const { return in.shape[0]; }
   int64_t cells() const { return levels.count() * images; }
 };
 
-// By the device, for any number of boxes. Returns the host's copy of `ends`, as does the following.
-std::vector<int64_t> distribute_by_sorting(const Context& context, const Distribution& of) {
+// By the device, for any number of boxes. `places` gets which box comes at each place, and `ends` where the boxes
+// before each cell, and of it, end: the host's copy of these is returned.
+std::vector<int64_t> distribute_by_sorting(const Context& context, const Distribution& of, const View& places,
+                                           const View& ends) {
   const int64_t rows = of.rows();
   const Scratch cell(context, of.in.dtype, &rows, 1), image(context, UHAL_INT32, &rows, 1),
       sorted(context, of.in.dtype, &rows, 1), order(context, UHAL_INT64, &rows, 1),
@@ -333,16 +334,16 @@ std::vector<int64_t> distribute_by_sorting(const Context& context, const Distrib
   cells_of(context, of.in, of.levels, of.offset, of.images, image, cell);
   const auto ascending = axis_attributes(0, false);
   context.run(UHAL_OP_SORT, {&cell}, {&sorted, &order}, &ascending);
-  copy_or_cast(context, order, of.order);
+  copy_or_cast(context, order, places);
   count_up(context, names, -1);
   uhal_search_attributes search = {};
   search.struct_size = sizeof search;
   search.right = 1;
-  context.run(UHAL_OP_SEARCH_SORTED, {&sorted, &names}, {&of.ends}, &search);
+  context.run(UHAL_OP_SEARCH_SORTED, {&sorted, &names}, {&ends}, &search);
   count_up(context, number);
   const auto along = index_attributes(0);
   context.run(UHAL_OP_SCATTER, {&order, &number}, {&of.back}, &along);
-  return read_integers(context, of.ends);
+  return read_integers(context, ends);
 }
 
 template <class T>
@@ -365,52 +366,93 @@ std::optional<size_t> level_of(const T* box, const Levels& levels, bool pixels) 
   return static_cast<size_t>(static_cast<int>(level) - levels.lowest);
 }
 
-// The host's copies of numbers.
-template <class T>
-std::vector<T> read_as_they_are(const Context& context, const View& x) {
-  std::vector<T> numbers(static_cast<size_t>(x.elements()));
-  uhal_stream* stream = context.stream()->handle;
-  context.check(uhal_copy(stream, numbers.data(), x.data, numbers.size() * sizeof(T), UHAL_COPY_DEVICE_TO_HOST));
-  context.check(uhal_stream_synchronize(stream));
-  return numbers;
-}
-
-// Of a few boxes the host counts levels itself: it has to wait in any case, and saves most launches. `order` and `ends`
-// lie one behind the other in `both`.
-template <class T>
-std::vector<int64_t> distribute_by_counting(const Context& context, const Distribution& of, const View& both) {
-  const int64_t rows = of.rows();
-  std::vector<int64_t> counts(1, rows);
-  if (of.images > 1) {
-    const std::vector<double> numbers = read_numbers(context, of.counts);  // int32 as they are, without a cast's launch
-    counts.assign(numbers.begin(), numbers.end());
+// Memory of the host from which several copies are made, kept until the stream has passed them.
+class Uploads {
+ public:
+  Uploads(const Context& context, size_t bytes) : context_(context), bytes_(new char[bytes]) {}
+  Uploads(const Uploads&) = delete;
+  Uploads& operator=(const Uploads&) = delete;
+  ~Uploads() {
+    uhal_stream* stream = context_.stream()->handle;
+    const auto forget = [](void* argument) { delete[] static_cast<char*>(argument); };
+    if (uhal_stream_host_callback(stream, forget, bytes_) == UHAL_OK) return;
+    uhal_stream_synchronize(stream);
+    delete[] bytes_;
   }
-  const std::vector<T> boxes = read_as_they_are<T>(context, of.in);
-  const auto nowhere = static_cast<size_t>(of.cells());
-  std::vector<size_t> cell_of(static_cast<size_t>(rows), nowhere);
-  std::vector<int64_t> end(nowhere + 1);
+
+  template <class T>
+  T* at(size_t byte) const {
+    return reinterpret_cast<T*>(bytes_ + byte);
+  }
+  // As many of the bytes as y has.
+  void copy(const void* from, const View& y) const {
+    const size_t bytes = static_cast<size_t>(y.elements()) * uhal_dtype_size(y.dtype);
+    if (bytes == 0) return;
+    context_.check(uhal_copy(context_.stream()->handle, y.data, from, bytes, UHAL_COPY_HOST_TO_DEVICE));
+  }
+
+ private:
+  const Context& context_;
+  char* const bytes_;
+};
+
+// Of a few boxes the host counts levels itself, and copies the boxes of each level to where they are wanted: it has to
+// wait in any case, and saves all launches.
+template <class T>
+void distribute_by_counting(const Context& context, const Distribution& of, const OutputList& by_level,
+                            const OutputList& counts_by_level) {
+  const auto rows = static_cast<size_t>(of.rows()), images = static_cast<size_t>(of.images),
+             nowhere = static_cast<size_t>(of.cells());
+  // Of several images, how many boxes each has: int32 as they are, without a cast's launch.
+  const size_t count_size = uhal_dtype_size(of.counts.dtype);
+  std::vector<char> counts(images > 1 ? images * count_size : 0);
+  std::vector<T> boxes(4 * rows);
+  uhal_stream* stream = context.stream()->handle;
+  if (images > 1) {
+    context.check(uhal_copy(stream, counts.data(), of.counts.data, counts.size(), UHAL_COPY_DEVICE_TO_HOST));
+  }
+  context.check(uhal_copy(stream, boxes.data(), of.in.data, boxes.size() * sizeof(T), UHAL_COPY_DEVICE_TO_HOST));
+  context.check(uhal_stream_synchronize(stream));
+  const auto boxes_of_image = [&](size_t image) {
+    if (images == 1) return static_cast<int64_t>(rows);
+    return static_cast<int64_t>(plain_number(counts.data() + image * count_size, of.counts.dtype));
+  };
+
+  // Where the boxes of each cell begin, and of those that have none; first how many the one before has.
+  std::vector<int32_t> cell_of(rows), begin(nowhere + 2);
   size_t image = 0;
-  int64_t last = counts[0];  // where the boxes of this image end
-  for (size_t i = 0; i < cell_of.size(); ++i) {
-    while (image < counts.size() && static_cast<int64_t>(i) >= last) {
-      if (++image < counts.size()) last += counts[image];
+  int64_t last = boxes_of_image(0);  // where the boxes of this image end
+  for (size_t i = 0; i < rows; ++i) {
+    while (image < images && static_cast<int64_t>(i) >= last) {
+      if (++image < images) last += boxes_of_image(image);
     }
     const std::optional<size_t> level = level_of(&boxes[4 * i], of.levels, of.offset != 0);
-    if (!level) continue;
-    cell_of[i] = std::min(*level * counts.size() + image, nowhere);
-    if (cell_of[i] < nowhere) ++end[cell_of[i] + 1];
+    const size_t cell = level ? std::min(*level * images + image, nowhere) : nowhere;
+    cell_of[i] = static_cast<int32_t>(cell);
+    ++begin[cell + 1];
   }
-  for (size_t cell = 0; cell < nowhere; ++cell) end[cell + 1] += end[cell];
-  std::vector<int64_t> next = end;
-  std::vector<int32_t> numbers(cell_of.size() + end.size()), back(cell_of.size());
-  for (size_t i = 0; i < cell_of.size(); ++i) {
-    back[i] = static_cast<int32_t>(next[cell_of[i]]++);
-    numbers[static_cast<size_t>(back[i])] = static_cast<int32_t>(i);
+
+  // Behind the boxes in their order where each has gone, and how many of each image a level has.
+  const size_t of_boxes = boxes.size() * sizeof(T), of_back = rows * sizeof(int32_t);
+  const Uploads uploads(context, of_boxes + of_back + nowhere * sizeof(int32_t));
+  T* const ordered = uploads.at<T>(0);
+  int32_t* const back = uploads.at<int32_t>(of_boxes);
+  int32_t* const numbers = uploads.at<int32_t>(of_boxes + of_back);
+  std::copy_n(begin.data() + 1, nowhere, numbers);
+  for (size_t cell = 0; cell <= nowhere; ++cell) begin[cell + 1] += begin[cell];
+  for (size_t i = 0; i < rows; ++i) {
+    back[i] = begin[static_cast<size_t>(cell_of[i])]++;  // at last where those of the next cell begin
+    std::copy_n(&boxes[4 * i], 4, ordered + 4 * static_cast<size_t>(back[i]));
   }
-  std::copy(end.begin(), end.end(), numbers.begin() + rows);
-  upload_vector(context, numbers, both);
-  upload_vector(context, back, of.back);
-  return end;
+  uploads.copy(back, of.back);
+  for (size_t level = 0; level < static_cast<size_t>(of.levels.count()); ++level) {
+    const size_t first = level * images;
+    const int32_t at = first == 0 ? 0 : begin[first - 1];
+    const int64_t shape[] = {begin[first + images - 1] - at, 4};
+    uploads.copy(ordered + 4 * at, context.allocate(by_level[level], of.in.dtype, shape, 2));
+    if (level >= counts_by_level.size()) continue;
+    uploads.copy(numbers + first, context.allocate(counts_by_level[level], UHAL_INT32, &of.images, 1));
+  }
 }
 
 void distribute_proposals(Context context, Input boxes, OptionalInput counts, int lowest, int highest, int level,
@@ -425,13 +467,15 @@ void distribute_proposals(Context context, Input boxes, OptionalInput counts, in
     invalid(context, "there are no levels");
   const int64_t column[] = {rows, 1}, cells = levels.count() * images;
   const View back = context.allocate(restore, UHAL_INT32, column, 2).reshaped({rows});
-  const Scratch both(context, UHAL_INT32, {rows + cells + 1});
-  const View order = both.sliced(0, 0, rows), ends = both.sliced(0, rows, cells + 1);
+  const Distribution of = {in, levels, pixels ? 1.0 : 0.0, images, flat(counts.view()), back};
+  if (rows > 0 && rows <= kFew && images > 0) {
+    const auto distribute = in.dtype == UHAL_FLOAT64 ? distribute_by_counting<double> : distribute_by_counting<float>;
+    return distribute(context, of, by_level, counts_by_level);
+  }
+  const Scratch order(context, UHAL_INT32, {rows}), ends(context, UHAL_INT32, {cells + 1});
   std::vector<int64_t> end(static_cast<size_t>(cells + 1));
   if (rows > 0 && images > 0) {
-    const Distribution of = {in, levels, pixels ? 1.0 : 0.0, images, flat(counts.view()), back, order, ends};
-    const auto count = in.dtype == UHAL_FLOAT64 ? distribute_by_counting<double> : distribute_by_counting<float>;
-    end = rows <= kFew ? count(context, of, both) : distribute_by_sorting(context, of);
+    end = distribute_by_sorting(context, of, order, ends);
   } else {
     fill_zero(context, ends);
   }

@@ -7,6 +7,12 @@
 namespace unihal::tensorflow {
 namespace {
 
+// Whether a part of a view is all of it, as it lies: that needs no copy.
+bool is_whole(const View& part, const View& whole) {
+  return part.data == whole.data && shape_of(part) == shape_of(whole) &&
+         std::equal(part.strides, part.strides + part.rank, whole.strides);
+}
+
 // Slice(input, begin, size), where a size of -1 means the rest.
 class Slice : public MovementKernel {
  public:
@@ -30,6 +36,7 @@ class Slice : public MovementKernel {
                                   " and size " + to_text(size.data(), static_cast<int>(size.size())) +
                                   " reach outside shape " + to_text(input));
     }
+    if (is_whole(part, input)) return context.share(0, 0, input);
     const View output = context.output(0, input.dtype, size);
     if (context.ok() && output.elements() > 0) context.copy(part, output);
   }
@@ -43,6 +50,7 @@ class StridedSliceKernel : public MovementKernel {
     View part;
     Shape shape;
     if (!context.ok() || !slice_.select(context, 1, input, &part, &shape)) return;
+    if (is_whole(part, input)) return context.share(0, 0, to_tensorflow(input.dtype), shape);
     const View output = context.output(0, input.dtype, shape);
     if (context.ok() && output.elements() > 0) context.copy(part, output.reshaped(part.shape, part.rank));
   }

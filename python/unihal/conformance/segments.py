@@ -123,6 +123,7 @@ _PROBLEMS = (
     _Problem((4099, 67), 301, skewed=True),
     _Problem((4099, 67), 301, _SORTED),
     _Problem((2003, 64), 301, _SORTED),
+    _Problem((4099, 9), 3001, _SORTED, weights=True),
     _Problem((301, 12), 5003, _OFFSETS, indices=20011, weights=True),
     _Problem((301, 127), 503, _OFFSETS, indices=4003),
     _Problem((1200007,), 70001, weights=True, counts=False),
@@ -132,6 +133,7 @@ _MISFITS = tuple(
     for problem in (
         _Problem((31, 5), 7),
         _Problem((17, 5), 7, _SORTED, indices=31, weights=True, index_dtype="int64"),
+        _Problem((4099, 9), 301, _SORTED),
         _Problem((17,), 9, _OFFSETS, indices=31),
     )
     for below in (False, True)
@@ -159,6 +161,7 @@ def cases(seed: int) -> Iterator[Case]:
     for dtype in ("int64", "int32", "uint8", "bool", "float32"):
         for problem in (
             _Problem((31,), 7),
+            _Problem((31,), 40, empty=7),
             _Problem((70001,), 13),
             _Problem((300007,), 300, counts=False, index_dtype="int64"),
             _Problem((70001,), 4099),
