@@ -2,8 +2,8 @@
 
 #include "csrc/backends/common/implementation_note.h"
 #include "stub/onednn/primitive.h"
-#include "stub/ops/gemm.h"
 #include "stub/ops/matmul.h"
+#include "stub/vector/vectorize.h"
 
 namespace unihal::stub {
 

@@ -12,7 +12,6 @@
 #include "stub/common/parallel.h"
 #include "stub/common/staging.h"
 #include "stub/ops/copy.h"
-#include "stub/ops/gemm.h"
 #include "stub/vector/vectorize.h"
 
 namespace unihal::stub {
