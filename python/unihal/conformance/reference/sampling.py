@@ -47,7 +47,7 @@ def _padded(pixel: Array, length: int, attributes: dict[str, Any]) -> Array:
     if attributes["padding"] == GridSamplePadding.REFLECTION:
         line = list(range(length))
         period = line + line[-2:0:-1] if attributes["align_corners"] else line + line[::-1]
-        return np.array(period)[pixel % len(period)]
+        return np.asarray(np.array(period)[pixel % len(period)])
     return pixel
 
 
@@ -100,7 +100,8 @@ def _taps(
     image = np.broadcast_to(numbers.reshape(-1, *[1] * len(spatial), 1), pixels[0].shape)
     index = (image, *pixels)
     there = np.logical_and.reduce([(at >= 0) & (at < length) for at, length in zip(index, (count, *spatial))])
-    return tuple(np.where(there, at, 0) for at in index), there, math.prod(weights), np.stack(slopes, -1)
+    weight = np.asarray(math.prod(weights))
+    return tuple(np.where(there, at, 0) for at in index), np.asarray(there), weight, np.stack(slopes, -1)
 
 
 def _complete(attributes: dict[str, Any]) -> dict[str, Any]:
