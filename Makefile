@@ -27,7 +27,7 @@ FUZZ_SECONDS ?= 8
 FUZZ_SEED ?= 1
 
 # The caller's Python, pip and unihal settings must not leak into .venv, the build or the tests.
-unexport PYTHONPATH PYTHONHOME PIP_USER PIP_TARGET PIP_PREFIX PIP_REQUIRE_VIRTUALENV CMAKE_ARGS
+unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE PIP_USER PIP_TARGET PIP_PREFIX PIP_REQUIRE_VIRTUALENV CMAKE_ARGS
 unexport $(filter UNIHAL_%,$(.VARIABLES))
 unexport CUSTOM_DEVICE_ROOT TF_PLUGGABLE_DEVICE_LIBRARY_PATH
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -54,7 +54,9 @@ CMAKE := .venv/bin/cmake
 SITE := .venv/stamps/unihal
 # Two suites at a time more than there are cores: each is mostly one thread, which waits for processes now and then.
 SUITES := .venv/bin/python tests/suites.py --jobs $(shell expr $(JOBS) + 2)
-PYTEST := $(RUN) pytest --durations=10 --durations-min=1
+# The plugins by name: pytest rewrites the assertions of whole packages that bring one, and unihal is one, in each process.
+PLUGINS := --disable-plugin-autoload -p unihal_pytest -p pytest_timeout -p _hypothesis_pytestplugin
+PYTEST := $(RUN) pytest $(PLUGINS) --durations=10 --durations-min=1
 
 NATIVE_FOLDERS := include csrc stub plugins python/src
 NATIVE_SOURCES := $(shell find $(NATIVE_FOLDERS) python/CMakeLists.txt CMakeLists.txt -type f 2>/dev/null)

@@ -42,7 +42,7 @@ def test_a_function_without_a_reference_is_a_failure(monkeypatch: pytest.MonkeyP
     known = _core.map_functions()
     row = {**known["exp"], "expression": "x * x * x"}
     other = {**known["add"], "input_count": 3}
-    monkeypatch.setattr(elementwise, "_rows", lambda: {**known, "cube": row, "add": other})
+    monkeypatch.setattr(elementwise, "known_functions", lambda: {**known, "cube": row, "add": other})
     messages = failures(list(elementwise.cases(0)))
     assert len(messages) == 2
     assert messages[0].startswith("map/add/reference: ") and "with 3 operands" in messages[0]

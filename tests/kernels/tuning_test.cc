@@ -30,6 +30,7 @@ class CacheFolder {
   CacheFolder() {
     char name[] = "/tmp/unihal-tuning-test-XXXXXX";
     path_ = mkdtemp(name);
+    setenv("UNIHAL_CACHE", "on", 1);
     setenv("UNIHAL_CACHE_DIR", path_.c_str(), 1);
     opencl::keep_reports();
   }

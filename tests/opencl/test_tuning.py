@@ -117,7 +117,7 @@ def test_a_candidate_that_does_not_exist_is_refused(device: unihal.Device) -> No
 
 def test_choices_are_kept_for_later_processes(device: unihal.Device, tmp_path: Path) -> None:
     def chosen(*arguments: str) -> str:
-        process = run_python(CHOICE, *arguments, UNIHAL_CACHE_DIR=str(tmp_path))
+        process = run_python(CHOICE, *arguments, UNIHAL_CACHE="on", UNIHAL_CACHE_DIR=str(tmp_path))
         assert process.returncode == 0, process.stderr
         return process.stdout.strip()
 
@@ -178,7 +178,7 @@ def test_a_choice_that_cannot_run_an_op_of_its_key_is_ignored(device: unihal.Dev
 def test_a_convolution_runs_in_a_later_process_as_chosen(device: unihal.Device, tmp_path: Path) -> None:
     def run(*arguments: str) -> tuple[str, set[str]]:
         before = {entry.path for entry in cache.entries(tmp_path)}
-        process = run_python(LAYER, *arguments, UNIHAL_CACHE_DIR=str(tmp_path))
+        process = run_python(LAYER, *arguments, UNIHAL_CACHE="on", UNIHAL_CACHE_DIR=str(tmp_path))
         assert process.returncode == 0, process.stderr
         added = [entry for entry in cache.entries(tmp_path) if entry.path not in before]
         return process.stdout.strip(), {str(entry.label) for entry in added}
@@ -189,14 +189,16 @@ def test_a_convolution_runs_in_a_later_process_as_chosen(device: unihal.Device, 
     name, programs = run()
     assert (name, "program winograd" in programs) == ("winograd", True)
     unihal_tune = [*UNIHAL, "tune", "--device", "polaris:0", "--forget"]
-    assert run_command(unihal_tune, UNIHAL_CACHE_DIR=str(tmp_path)).returncode == 0
+    assert run_command(unihal_tune, UNIHAL_CACHE="on", UNIHAL_CACHE_DIR=str(tmp_path)).returncode == 0
     assert run()[0] == "default"
 
 
 def test_the_command_tunes_a_convolution(device: unihal.Device, tmp_path: Path) -> None:
     command = [*UNIHAL, "tune", "--device", "polaris:0", "--seconds", "0.001"]
     words = "forward n2 c8 h9 w9 k8 3x3 p1"
-    process = run_command([*command, "--convolution", words], UNIHAL_CACHE_DIR=str(tmp_path), COLUMNS="160")
+    process = run_command(
+        [*command, "--convolution", words], UNIHAL_CACHE="on", UNIHAL_CACHE_DIR=str(tmp_path), COLUMNS="160"
+    )
     assert process.returncode == 0, process.stderr
     assert f"{words} nchw float32" in process.stdout
     assert any(entry.label == "tuning choices" for entry in cache.entries(tmp_path))

@@ -170,7 +170,7 @@ def test_a_large_image_is_convolved_in_slices(device: unihal.Device, backward: b
 @pytest.mark.timeout(500)
 def test_gradients_of_many_filters_take_it(device: unihal.Device, tmp_path: Path) -> None:
     """And on the kernels for GPUs."""
-    variables = {"UNIHAL_OPENCL_KERNELS": "gpu", "UNIHAL_CACHE_DIR": str(tmp_path)}
+    variables = {"UNIHAL_OPENCL_KERNELS": "gpu", "UNIHAL_CACHE": "on", "UNIHAL_CACHE_DIR": str(tmp_path)}
     case = "convolution_backward_filter/long-sums/no-bias/float32/contiguous"
     process = run_command([*UNIHAL, "conformance", "--backend", "opencl", "--case", case], timeout=480, **variables)
     assert process.returncode == 0, process.stdout + process.stderr

@@ -7,6 +7,9 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 if [[ -z ${OCL_ICD_VENDORS:-} && -f $root/.venv/pocl/environment ]]; then
   source "$root/.venv/pocl/environment"
   export UNIHAL_TESTS_NEED_OPENCL=1  # it is there, so no test may skip
+  # PoCL keeps what it compiled by itself. To hand out a program it compiles each kernel once more, for groups of any size: for
+  # half of the time and more. Tests that are about unihal's cache turn it on, or name its folder to this script.
+  if [[ -z ${UNIHAL_CACHE_DIR:-} ]]; then export UNIHAL_CACHE=${UNIHAL_CACHE:-off}; fi
 fi
 export POCL_CACHE_DIR=${POCL_CACHE_DIR:-$root/build/pocl}
 export UNIHAL_CACHE_DIR=${UNIHAL_CACHE_DIR:-$root/build/cache}

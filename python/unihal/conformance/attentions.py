@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -124,8 +124,9 @@ def _forward_expected(
 ) -> list[Expected | None]:
     q, k, v, mask = inputs
     given = {name: value for name, value in attributes.items() if name != "math_mode"}
-    y, total = attention(q, k, v, mask, **given)
-    size, _ = attention(q, k, np.abs(v), mask, **given)
+    # One pass for both the sums and those of absolute terms.
+    both, total = attention(q, k, np.concatenate([v, np.abs(v)], axis=-1), mask, **given)
+    y, size = np.split(both, 2, axis=-1)
     # An error of a score is one of its exponential, relative to it.
     scores = _score_sizes(q, k, mask, attributes.get("scale", 0))
     roundings = summation_roundings(max(q.shape[-1], k.shape[-2])) + _ROUNDINGS
@@ -179,37 +180,27 @@ def _forward_case(
     )
 
 
-@dataclass(frozen=True)
-class _Forward:
-    """Operands of a forward pass and what it gave, the same whenever they are asked for."""
+@lru_cache(maxsize=1)  # which a case asks for once for each of its operands
+def _forward(
+    problem: _Problem, dtype: str, mask: str, attributes: tuple[tuple[str, Any], ...]
+) -> tuple[Array | None, ...]:
+    """A gradient's operands but for dy: q, k, v, mask, and what the forward pass makes of them, y and logsumexp."""
+    generator = np.random.default_rng([problem.m, problem.n, problem.d])
+    q, k, v = (round_to(generator.normal(0, 1, shape), dtype) for shape in (problem.q, problem.k, problem.v))
+    bias: Array | None = None
+    if mask:
+        values = _penalties if mask != "per-row" else _biases
+        bias = round_to(values(generator, _MASKS[mask](problem)), dtype)
+    return (q, k, v, bias, *attention(q, k, v, bias, **dict(attributes)))
 
-    problem: _Problem
-    dtype: str
-    mask: str
-    attributes: dict[str, Any]
 
-    def operands(self) -> list[Array | None]:
-        """q, k, v and mask."""
-        generator = np.random.default_rng([self.problem.m, self.problem.n, self.problem.d])
-        p = self.problem
-        arrays: list[Array | None] = [round_to(generator.normal(0, 1, shape), self.dtype) for shape in (p.q, p.k, p.v)]
-        if not self.mask:
-            return [*arrays, None]
-        values = _penalties if self.mask != "per-row" else _biases
-        return [*arrays, round_to(values(generator, _MASKS[self.mask](p)), self.dtype)]
-
-    def value(self, number: int) -> Array:
-        """Operand ``number`` of the gradient: q, k, v, mask, y, logsumexp."""
-        operands = self.operands()
-        q, k, v, mask = operands
-        assert q is not None and k is not None and v is not None
-        results = attention(q, k, v, mask, **self.attributes)
-        value = [*operands, *results][number]
+def _forward_values(problem: _Problem, dtype: str, mask: str, attributes: dict[str, Any], number: int) -> Values:
+    def values(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        value = _forward(problem, dtype, mask, tuple(attributes.items()))[number]
         assert value is not None
         return value
 
-    def values(self, number: int) -> Values:
-        return lambda generator, shape: self.value(number)
+    return values
 
 
 def _backward_expected(inputs: Sequence[Any], attributes: dict[str, Any], dtype: str) -> list[Expected]:
@@ -246,13 +237,13 @@ def _backward_case(
     dtype: str, problem: _Problem, layout: str, *, mask: str = "", attributes: dict[str, Any] | None = None
 ) -> Case:
     given = attributes or {}
-    forward = _Forward(problem, dtype, mask, given)
     # Repeating layouts would change operands after the forward pass.
     fixed = "contiguous" if layout in ("broadcast", "overlapping") else layout
     shapes = (problem.q, problem.k, problem.v, _MASKS[mask](problem) if mask else (), problem.y, problem.y[:3])
     dtypes = (*[dtype] * 5, _statistics_dtype(dtype))
     operands: list[Operand | None] = [
-        Operand(kind, shape, forward.values(number), fixed) for number, (kind, shape) in enumerate(zip(dtypes, shapes))
+        Operand(kind, shape, _forward_values(problem, dtype, mask, given, number), fixed)
+        for number, (kind, shape) in enumerate(zip(dtypes, shapes))
     ]
     if not mask:
         operands[3] = None

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Callable
 
 import numpy as np
 
-from .. import _core
 from .case import Array, Case, Check, Entry, Expected, Operand, Values
 from .layout import CONTIGUOUS, output_layout
+from .map_functions import known_functions
 from .number_format import is_complex
 from .sweep import COMPLEX, shape_name, sweep
 from .tolerance import compute_type, unit_roundoff
@@ -209,14 +208,9 @@ _ROWS = (
 FUNCTIONS = {row.name: row for row in _ROWS}
 
 
-@cache
-def _library() -> dict[str, dict[str, Any]]:
-    return _core.map_functions()
-
-
 def cases(seed: int) -> Iterator[Entry]:
     """The cases of all functions with a complex form."""
-    for name, info in _library().items():
+    for name, info in known_functions().items():
         if info["complex_expression"] is None:
             continue
         if name not in FUNCTIONS:
@@ -317,7 +311,7 @@ def _case(
     output: Operand,
     in_place: tuple[tuple[int, int], ...] = (),
 ) -> Case:
-    info = _library()[function.name]
+    info = known_functions()[function.name]
     computed_in = compute_type([operand.dtype for operand in inputs] + [output.dtype])
 
     def reference(operands: Sequence[Array]) -> list[Expected | None]:

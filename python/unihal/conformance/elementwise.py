@@ -5,15 +5,14 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import numpy as np
 
-from .. import _core, dtypes
+from .. import dtypes
 from .case import Array, Case, Check, Entry, Expected, Operand
 from .layout import CONTIGUOUS, LAYOUTS, output_layout
-from .map_functions import FUNCTIONS, MapFunction
+from .map_functions import FUNCTIONS, MapFunction, known_functions
 from .number_format import is_inexact
 from .sweep import FLOATING, INTEGERS, LARGE, REAL, SHAPES, shape_name, sweep
 from .tolerance import compute_type, unit_roundoff
@@ -63,15 +62,9 @@ _MIXED = ("add", "multiply", "divide", "maximum", "less", "select", "multiply_ad
 _MIXED_DRAWS = 8
 
 
-@cache
-def _rows() -> dict[str, dict[str, Any]]:
-    """What the library knows of each function."""
-    return _core.map_functions()
-
-
 def cases(seed: int) -> Iterator[Entry]:
     """The cases of all functions."""
-    for name, row in _rows().items():
+    for name, row in known_functions().items():
         function = FUNCTIONS.get(name)
         if function is None or len(function.values) != row["input_count"]:
             yield _reference_is_missing(name, row)
@@ -84,7 +77,7 @@ def cases(seed: int) -> Iterator[Entry]:
         yield _in_place(function)
         if not function.bits:
             yield from _special(function)
-        if _rows()[name]["integer"]:
+        if known_functions()[name]["integer"]:
             yield from _extremes(function)
     for name in _MIXED:
         yield from _mixed(FUNCTIONS[name], seed)
@@ -164,7 +157,7 @@ def _mixed(function: MapFunction, seed: int) -> Iterator[Case]:
     for number in range(_MIXED_DRAWS):
         # uint64 would turn the computation of negative integers into one modulo 2^64.
         chosen = [generator.choice([dtype for dtype in REAL if dtype != "uint64"]) for _ in function.values]
-        floating = any(is_inexact(dtype) for dtype in chosen) or not _rows()[function.name]["integer"]
+        floating = any(is_inexact(dtype) for dtype in chosen) or not known_functions()[function.name]["integer"]
         result = "bool" if function.test else generator.choice(FLOATING if floating else INTEGERS[:-1])
         inputs = [Operand(dtype, _SHAPE, values) for dtype, values in zip(chosen, function.values)]
         yield _case(function, f"mixed/{number}/{'-'.join(chosen)}/{result}", "mixed", inputs, result, _SHAPE)
@@ -177,7 +170,7 @@ def _first_dtype(function: MapFunction) -> str:
 def _result_dtype(function: MapFunction, dtype: str) -> str:
     if function.test:
         return "bool"
-    return dtype if _rows()[function.name]["integer"] else dtypes.floating(dtype)
+    return dtype if known_functions()[function.name]["integer"] else dtypes.floating(dtype)
 
 
 def _case(
@@ -189,7 +182,7 @@ def _case(
     shape: tuple[int, ...],
     layout: str = CONTIGUOUS,
 ) -> Case:
-    info = _rows()[function.name]
+    info = known_functions()[function.name]
     used = [operand.dtype for operand in inputs] + [result]
     floating = not info["integer"] or any(is_inexact(name) for name in used)
     parameters: Sequence[float] = function.parameters

@@ -146,12 +146,14 @@ def _verify(session: Session, case: Case, inputs: Sequence[Placed | None], outpu
                 written.append(None)
                 continue
             image = placed.download(session)
-            written.append(decode(placed.stored(image), placed.stored_dtype))
+            stored = placed.stored(image)
+            values = decode(stored, placed.stored_dtype)
+            written.append(values)
             damage = placed.damage(image, written=True)
             if damage:
                 raise _MismatchError(f"output {number}: {damage}")
             if expected is not None:
-                _compare(f"output {number}", placed.stored(image), expected, placed.stored_dtype, arithmetic)
+                _compare(f"output {number}", stored, values, expected, placed.stored_dtype, arithmetic)
         if case.relations is not None:
             for relation in case.relations(read, written):
                 dtype = case.dtype if np.iscomplexobj(relation.actual) else _REAL.get(case.dtype, case.dtype)
@@ -164,10 +166,10 @@ def _verify(session: Session, case: Case, inputs: Sequence[Placed | None], outpu
             raise _MismatchError(f"input {number}: {damage}")
 
 
-def _compare(what: str, stored: Array, expected: Expected, dtype: str, arithmetic: Arithmetic) -> None:
+def _compare(what: str, stored: Array, values: Array, expected: Expected, dtype: str, arithmetic: Arithmetic) -> None:
     if dtype == "bool" and stored.size and stored.view(np.uint8).max() > 1:
         raise _MismatchError(f"{what}: a bool is stored as {stored.view(np.uint8).max()}, expected 0 or 1")
-    _compare_values(what, decode(stored, dtype), expected, dtype, arithmetic)
+    _compare_values(what, values, expected, dtype, arithmetic)
 
 
 def _compare_values(what: str, actual: Array, expected: Expected, dtype: str, arithmetic: Arithmetic) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Callable
 
 CONTIGUOUS = "contiguous"
@@ -121,7 +122,8 @@ LAYOUTS = (CONTIGUOUS, "transposed", "sliced", "spaced", "reversed", "broadcast"
 IMAGE_LAYOUTS = (*LAYOUTS, "channels_last")
 
 
-def place(layout: str, shape: Sequence[int]) -> Placement:
+@lru_cache(maxsize=256)
+def place(layout: str, shape: tuple[int, ...]) -> Placement:
     """Where the elements of a shape lie in a layout."""
     return _PLACEMENTS[layout](shape)
 

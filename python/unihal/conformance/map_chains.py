@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import _core
 from .case import Array, Case, Expected, Operand
 from .layout import LAYOUTS, output_layout
-from .map_functions import FUNCTIONS
+from .map_functions import FUNCTIONS, known_functions
 from .sweep import FLOATING
 from .tolerance import compute_type, unit_roundoff
 from .values import normal
@@ -59,7 +58,7 @@ class _Program:
         """The number of the step's first result."""
         self.steps.append((name, tuple(operands), tuple(parameters)))
         result = self.values
-        self.values += _core.map_functions()[name]["output_count"]
+        self.values += known_functions()[name]["output_count"]
         return result
 
     def attributes(self) -> dict[str, Any]:
@@ -72,7 +71,7 @@ class _Program:
         return {
             "step_count": len(self.steps),
             "results": list(self.results),
-            "functions": [_core.map_functions()[name]["number"] for name, _, _ in self.steps],
+            "functions": [known_functions()[name]["number"] for name, _, _ in self.steps],
             "operands": operands.ravel().tolist(),
             "parameters": parameters.ravel().tolist(),
         }
@@ -97,7 +96,7 @@ class _Program:
 
 def cases(seed: int) -> Iterator[Case]:
     """All cases."""
-    for number, (name, row) in enumerate(_core.map_functions().items()):
+    for number, (name, row) in enumerate(known_functions().items()):
         many = row["output_count"] > 1 or row["input_count"] > 3
         if name in FUNCTIONS and (many or number % _EVERY == 0):
             yield from _between_others(name)
@@ -115,7 +114,7 @@ def cases(seed: int) -> Iterator[Case]:
 
 def _between_others(name: str) -> Iterator[Case]:
     """A function between exact steps: its operands are the second half of the values, all its results are stored."""
-    function, row = FUNCTIONS[name], _core.map_functions()[name]
+    function, row = FUNCTIONS[name], known_functions()[name]
     dtype = "int32" if function.bits else "float32"
     count = row["input_count"]
     program = _Program(count)
@@ -146,7 +145,7 @@ def _random(number: int, generator: random.Random) -> Case:
     dtypes = [generator.choice(FLOATING) for _ in range(count)]
     for _ in range(generator.randint(1, 7)):
         name = generator.choice(sorted(_SMOOTH))
-        arity = _core.map_functions()[name]["input_count"]
+        arity = known_functions()[name]["input_count"]
         last = program.step(
             name, [generator.randrange(program.values) for _ in range(arity)], _PARAMETERS.get(name, ())
         )

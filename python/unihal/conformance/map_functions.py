@@ -11,15 +11,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Callable
 
 import numpy as np
 
+from .. import _core
 from .case import Array, Values
 from .reference import elementwise as e
 from .reference import special as s
 from .reference import special_integrals as i
 from .values import integers, listed, normal, uniform
+
+
+@cache
+def known_functions() -> dict[str, dict[str, Any]]:
+    """What the library says of each function."""
+    return _core.map_functions()
+
 
 # What operands are filled with.
 _ANY = normal(2)

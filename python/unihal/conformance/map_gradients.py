@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .. import _core
 from .case import Array, Case
 from .gradient import Gradient, gradient_cases
-from .map_functions import FUNCTIONS
+from .map_functions import FUNCTIONS, known_functions
 
 #: Distance from a point without a derivative; a thousand steps of the finite differences.
 _CLEARANCE = 0.01
@@ -119,7 +118,7 @@ def _map_gradient(row: _Map) -> Gradient:
     def inputs(operands: Sequence[Array], result: Array, dy: Array) -> list[Array]:
         return [result if row.of_output else operands[0], *operands[1:], dy]
 
-    info = _core.map_functions()[row.name]
+    info = known_functions()[row.name]
     return Gradient(
         op="map",
         name=row.name + ("/of-output" if row.of_output else ""),

@@ -25,44 +25,44 @@ def _boxes(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
     return boxes
 
 
-def _overlap(a: Array, b: Array) -> tuple[float, float]:
-    """The areas that two boxes share and cover."""
-    low, high = np.minimum(a[:2], a[2:]), np.maximum(a[:2], a[2:])
-    other_low, other_high = np.minimum(b[:2], b[2:]), np.maximum(b[:2], b[2:])
-    own, other = float(np.prod(high - low)), float(np.prod(other_high - other_low))
-    if not (own > 0 and other > 0):
-        return 0.0, 1.0
-    shared = float(np.prod(np.maximum(np.minimum(high, other_high) - np.maximum(low, other_low), 0)))
-    return shared, own + other - shared
+def _overlaps(box: Array, others: Array) -> tuple[Array, Array]:
+    """The areas that a box shares with each of the others, and covers together with it."""
+    low, high = np.minimum(box[:2], box[2:]), np.maximum(box[:2], box[2:])
+    other_low, other_high = np.minimum(others[:, :2], others[:, 2:]), np.maximum(others[:, :2], others[:, 2:])
+    own, other = np.prod(high - low), np.prod(other_high - other_low, axis=1)
+    shared = np.prod(np.maximum(np.minimum(high, other_high) - np.maximum(low, other_low), 0), axis=1)
+    have_areas = (own > 0) & (other > 0)
+    return np.where(have_areas, shared, 0.0), np.where(have_areas, own + other - shared, 1.0)
 
 
 def _reference(threshold: float, inputs: Sequence[Any]) -> list[Expected]:
     (boxes,) = inputs
     kept: list[int] = []
     for i in range(len(boxes)):
-        overlaps = (_overlap(boxes[i], boxes[j]) for j in kept)
-        if not any(shared > threshold * covered for shared, covered in overlaps):
+        shared, covered = _overlaps(boxes[i], boxes[kept])
+        if not np.any(shared > threshold * covered):
             kept.append(i)
     keep = np.zeros(len(boxes), bool)
     keep[kept] = True
     return [Expected(keep, 0)]
 
 
-def _ordered_overlap(a: Array, b: Array, extent: float) -> float:
-    """What ordered boxes share over what they cover; NaN where that is 0 over 0."""
-    if b[0] > a[2] or b[2] < a[0] or b[1] > a[3] or b[3] < a[1]:
-        return 0.0
-    own, other = (
-        0.0 if box[2] < box[0] or box[3] < box[1] else float(np.prod(box[2:] - box[:2] + extent)) for box in (a, b)
-    )
-    shared = float(np.prod(np.minimum(a[2:], b[2:]) - np.maximum(a[:2], b[:2]) + extent))
-    return float(np.float64(shared) / np.float64(own + other - shared))
+def _ordered_areas(boxes: Array, extent: float) -> Array:
+    turned = (boxes[..., 2] < boxes[..., 0]) | (boxes[..., 3] < boxes[..., 1])
+    return np.where(turned, 0.0, np.prod(boxes[..., 2:] - boxes[..., :2] + extent, axis=-1))
+
+
+def _ordered_overlaps(a: Array, b: Array, extent: float) -> Array:
+    """What an ordered box shares with each of the others over what both cover; NaN where that is 0 over 0."""
+    apart = (b[:, 0] > a[2]) | (b[:, 2] < a[0]) | (b[:, 1] > a[3]) | (b[:, 3] < a[1])
+    shared = np.prod(np.minimum(a[2:], b[:, 2:]) - np.maximum(a[:2], b[:, :2]) + extent, axis=1)
+    return np.where(apart, 0.0, shared / (_ordered_areas(a, extent) + _ordered_areas(b, extent) - shared))
 
 
 def _ordered_reference(threshold: float, decay: float, extent: float, boxes: Array) -> Array:
     kept: list[int] = []
     for i in range(len(boxes)):
-        if all(_ordered_overlap(boxes[i], boxes[j], extent) <= threshold for j in kept):
+        if np.all(_ordered_overlaps(boxes[i], boxes[kept], extent) <= threshold):
             kept.append(i)
             threshold *= decay if threshold > 0.5 else 1
     keep = np.zeros(len(boxes), bool)

@@ -139,6 +139,11 @@ def _close(actual: Array, values: Array, bound: Array, dtype: str) -> Array:
         return np.asarray(np.where(infinite, beside, np.where(np.isnan(values), np.isnan(actual), real & imaginary)))
     largest = FORMATS[dtype].largest
     with np.errstate(invalid="ignore", over="ignore"):
+        distance = np.abs(actual - values)
+    if np.max(np.abs(values), initial=0) <= largest and np.isfinite(np.max(distance, initial=0)):
+        # All are numbers of the format, for which the rest comes to this.
+        return np.asarray(distance <= bound)
+    with np.errstate(invalid="ignore", over="ignore"):
         # An infinite result stands for anything from the largest number on.
         seen = np.where(np.isinf(actual), np.copysign(largest, actual), actual)
         wanted = np.clip(values, -largest, largest)

@@ -164,15 +164,31 @@ def _where(needed: Array, function: Callable[..., Array], *arguments: Array) -> 
     return result
 
 
+def _series(following: Callable[..., Array], terms: int, *arguments: Array) -> Array:
+    """The sum of 1 and the terms that follow it: ``following(term, n, *arguments)`` is the next one, positive and at
+    last smaller and smaller. An element is set aside once its terms change its sum no more, for a few take long."""
+    result = np.ones(arguments[0].shape, _WIDE)
+    sums = result.reshape(-1)
+    left = np.arange(sums.size)
+    given = [np.reshape(argument, -1) for argument in arguments]
+    term, total = np.ones_like(sums), np.ones_like(sums)
+    for n in range(1, terms):
+        term = following(term, n, *given)
+        total = total + term
+        if n % 16 == 0:
+            sums[left] = total
+            goes_on = ~(term < 1e-22 * total)
+            left, term, total = left[goes_on], term[goes_on], total[goes_on]
+            given = [argument[goes_on] for argument in given]
+            if left.size == 0:
+                break
+    sums[left] = total
+    return result
+
+
 def _power_series(a: Array, x: Array) -> Array:
     """igamma(a, x) over x^a exp(-x) / Gamma(a + 1)."""
-    total = term = np.ones_like(a)
-    for n in range(1, 800):
-        term = term * x / (a + n)
-        total = total + term
-        if np.all(term < 1e-22 * total):
-            break
-    return total
+    return _series(lambda term, n, a, x: term * x / (a + n), 800, a, x)
 
 
 def _continued_fraction(a: Array, x: Array) -> Array:
@@ -196,7 +212,7 @@ def _igamma_both(a: Array, x: Array) -> tuple[Array, Array]:
 def _igamma_of(a: Array, x: Array, upper: int) -> Array:
     a, x = _arguments(a, x)
     usual = (a > 0) & (x > 0) & np.isfinite(a) & np.isfinite(x)
-    result = _igamma_both(np.where(usual, a, 1), np.where(usual, x, 1))[upper]
+    result = _where(usual, lambda a, x: _igamma_both(a, x)[upper], a, x)
     edge = np.where(np.isinf(a) | (x == 0), 0.0, 1.0)
     edge = np.where((a < 0) | (x < 0) | ((a == 0) & (x == 0)) | (np.isinf(a) & np.isinf(x)), np.nan, edge)
     edge = np.where(np.isnan(a) | np.isnan(x), np.nan, edge)
@@ -213,11 +229,13 @@ def igammac(a: Array, x: Array) -> Array:
     return _igamma_of(a, x, 1).astype(np.float64)
 
 
-def _gamma_edges(a: Array, x: Array, result: Array, at_zero: Array | float) -> Array:
+def _gamma_edges(a: Array, x: Array, of: Callable[[Array, Array], Array], at_zero: Array | float) -> Array:
     """A derivative of igamma with its values at the edges of the domain."""
+    inside = np.asarray((a > 0) & (x > 0))
+    result = _where(inside, of, a, x)
     edge = np.where(x == 0, at_zero, 0.0)
     edge = np.where((a < 0) | (x < 0) | ((a == 0) & (x == 0)) | np.isnan(a) | np.isnan(x), np.nan, edge)
-    return np.asarray(np.where((a > 0) & (x > 0), result, edge), np.float64)
+    return np.asarray(np.where(inside, result, edge), np.float64)
 
 
 def _density(a: Array, x: Array) -> Array:
@@ -232,11 +250,11 @@ def _slope_a(a: Array, x: Array) -> Array:
 
     def both(function: Callable[[Array, Array], Array], needed: Array) -> tuple[Array, Array]:
         """The function and its derivative by a."""
-        parts = [
-            _where(needed, function, a + k * step, x) - _where(needed, function, a - k * step, x) for k in (1, 2, 3)
-        ]
+        beside = a + np.arange(-3, 4).reshape(-1, *[1] * a.ndim) * step
+        values = _where(np.broadcast_to(needed, beside.shape), function, beside, x)
+        parts = [values[3 + k] - values[3 - k] for k in (1, 2, 3)]
         slope = (45 * parts[0] - 9 * parts[1] + parts[2]) / (60 * step)
-        return _where(needed, function, a, x), np.asarray(slope)
+        return values[3], np.asarray(slope)
 
     logarithmic = np.log(x) - _digamma(a)  # of the density
     series, series_slope = both(_power_series, left)
@@ -249,19 +267,19 @@ def _slope_a(a: Array, x: Array) -> Array:
 def igamma_slope(a: Array, x: Array) -> Array:
     """The density of the gamma distribution."""
     a, x = _arguments(a, x)
-    return _gamma_edges(a, x, _density(a, x), np.where(a > 1, 0.0, np.where(a == 1, 1.0, np.inf)))
+    return _gamma_edges(a, x, _density, np.where(a > 1, 0.0, np.where(a == 1, 1.0, np.inf)))
 
 
 def igamma_slope_a(a: Array, x: Array) -> Array:
     """The derivative of igamma by a."""
     a, x = _arguments(a, x)
-    return _gamma_edges(a, x, _slope_a(a, x), 0.0)
+    return _gamma_edges(a, x, _slope_a, 0.0)
 
 
 def gamma_sample_slope(a: Array, x: Array) -> Array:
     """The derivative of a number x of the gamma distribution by the shape a, its place in the distribution held."""
     a, x = _arguments(a, x)
-    return _gamma_edges(a, x, -_slope_a(a, x) / _density(a, x), 0.0)
+    return _gamma_edges(a, x, lambda a, x: np.asarray(-_slope_a(a, x) / _density(a, x)), 0.0)
 
 
 def _bessel(x: Array, order: int, scaled: bool) -> Array:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .special import _lgamma_right, ndtri
+from .special import _lgamma_right, _series, _where, ndtri
 
 Array = NDArray[Any]
 _WIDE = np.longdouble
@@ -221,12 +221,7 @@ def spence(x: Array) -> Array:
 
 def _beta(a: Array, b: Array, x: Array) -> Array:
     """The regularized incomplete beta function for x <= 1/2 (Abramowitz and Stegun, 26.5.4)."""
-    term, total = np.ones_like(x), np.ones_like(x)
-    for k in range(4000):
-        term = term * (a + b + k) / (a + 1 + k) * x
-        total = total + term
-        if np.all(term <= 1e-21 * total):
-            break
+    total = _series(lambda term, n, a, b, x: term * (a + b + n - 1) / (a + n) * x, 4000, a, b, x)
     beta = _lgamma_right(a) + _lgamma_right(b) - _lgamma_right(a + b)
     return np.asarray(np.exp(a * np.log(x) + b * np.log1p(-x) - beta) / a * total)
 
@@ -234,9 +229,9 @@ def _beta(a: Array, b: Array, x: Array) -> Array:
 def betainc(a: Array, b: Array, x: Array) -> Array:
     """The integral of t^(a - 1) (1 - t)^(b - 1) from 0 to x over that to 1; NaN but for a, b > 0 and 0 <= x <= 1."""
     valid = (a > 0) & (b > 0) & (x > 0) & (x < 1) & np.isfinite(a) & np.isfinite(b)
-    p, q, t = (np.asarray(np.where(valid, v, _WIDE(1) / 4), _WIDE) for v in (a, b, x))
-    high = t > 0.5
-    result = np.where(high, 1 - _beta(q, p, np.where(high, 1 - t, 0.25)), _beta(p, q, np.where(high, 0.25, t)))
+    a, b, x = (np.asarray(v, _WIDE) for v in np.broadcast_arrays(a, b, x))
+    low, high = np.asarray(valid & (x <= 0.5)), np.asarray(valid & (x > 0.5))
+    result = np.where(high, 1 - _where(high, _beta, b, a, 1 - x), _where(low, _beta, a, b, x))
     edge = np.where((a > 0) & (b > 0) & ((x == 0) | (x == 1)), x, np.nan)
     return np.asarray(np.where(valid, result, edge), np.float64)
 
