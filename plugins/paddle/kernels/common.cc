@@ -180,21 +180,28 @@ void invalid(const Context& context, const std::string& message) {
   raise(UHAL_INVALID_ARGUMENT, std::string("(unihal) ") + context.kernel() + ": " + message);
 }
 
+Uploads::~Uploads() {
+  uhal_stream* stream = context_.stream()->handle;
+  const auto forget = [](void* argument) { delete static_cast<std::vector<char>*>(argument); };
+  if (uhal_stream_host_callback(stream, forget, bytes_) == UHAL_OK) return;
+  uhal_stream_synchronize(stream);
+  delete bytes_;
+}
+
+void Uploads::copy(const void* from, const View& y) const {
+  const size_t bytes = static_cast<size_t>(y.elements()) * uhal_dtype_size(y.dtype);
+  if (bytes == 0) return;
+  context_.check(uhal_copy(context_.stream()->handle, y.data, from, bytes, UHAL_COPY_HOST_TO_DEVICE));
+}
+
 void upload(const Context& context, std::vector<char> bytes, const View& y) {
   const size_t wanted = static_cast<size_t>(y.elements()) * uhal_dtype_size(y.dtype);
   if (bytes.size() != wanted) {
     raise(UHAL_INVALID_ARGUMENT, std::string("(unihal) ") + context.kernel() + ": " + std::to_string(bytes.size()) +
                                      " bytes of numbers were given for a tensor of " + std::to_string(wanted));
   }
-  uhal_stream* stream = context.stream()->handle;
-  auto* kept = new std::vector<char>(std::move(bytes));
-  const uhal_status copied = uhal_copy(stream, y.data, kept->data(), wanted, UHAL_COPY_HOST_TO_DEVICE);
-  const auto forget = [](void* argument) { delete static_cast<std::vector<char>*>(argument); };
-  if (copied != UHAL_OK || uhal_stream_host_callback(stream, forget, kept) != UHAL_OK) {
-    uhal_stream_synchronize(stream);
-    delete kept;
-  }
-  context.check(copied);
+  const Uploads kept(context, std::move(bytes));
+  kept.copy(kept.at<char>(0), y);
 }
 
 void unsupported(const Context& context, const std::string& what) {

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "plugins/paddle/error.h"
@@ -158,6 +159,28 @@ void require_same_dtype(const Context& context, const View& a, const View& b);
 
 // Refuses an argument, with the class of error that Paddle's checks of arguments have.
 [[noreturn]] __attribute__((cold)) void invalid(const Context& context, const std::string& message);
+
+// The host's bytes that several copies are made from: kept until the stream has passed what was submitted before the
+// end of this.
+class Uploads {
+ public:
+  Uploads(const Context& context, std::vector<char> bytes)
+      : context_(context), bytes_(new std::vector<char>(std::move(bytes))) {}
+  Uploads(const Uploads&) = delete;
+  Uploads& operator=(const Uploads&) = delete;
+  ~Uploads();
+
+  template <class T>
+  T* at(size_t byte) const {
+    return reinterpret_cast<T*>(bytes_->data() + byte);
+  }
+  // As many bytes as y has, from some of these.
+  void copy(const void* from, const View& y) const;
+
+ private:
+  const Context& context_;
+  std::vector<char>* const bytes_;
+};
 
 // Copies the host's bytes, as many as y has; they are kept until the stream has passed the copy.
 void upload(const Context& context, std::vector<char> bytes, const View& y);

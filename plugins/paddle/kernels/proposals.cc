@@ -366,36 +366,6 @@ std::optional<size_t> level_of(const T* box, const Levels& levels, bool pixels) 
   return static_cast<size_t>(static_cast<int>(level) - levels.lowest);
 }
 
-// Memory of the host from which several copies are made, kept until the stream has passed them.
-class Uploads {
- public:
-  Uploads(const Context& context, size_t bytes) : context_(context), bytes_(new char[bytes]) {}
-  Uploads(const Uploads&) = delete;
-  Uploads& operator=(const Uploads&) = delete;
-  ~Uploads() {
-    uhal_stream* stream = context_.stream()->handle;
-    const auto forget = [](void* argument) { delete[] static_cast<char*>(argument); };
-    if (uhal_stream_host_callback(stream, forget, bytes_) == UHAL_OK) return;
-    uhal_stream_synchronize(stream);
-    delete[] bytes_;
-  }
-
-  template <class T>
-  T* at(size_t byte) const {
-    return reinterpret_cast<T*>(bytes_ + byte);
-  }
-  // As many of the bytes as y has.
-  void copy(const void* from, const View& y) const {
-    const size_t bytes = static_cast<size_t>(y.elements()) * uhal_dtype_size(y.dtype);
-    if (bytes == 0) return;
-    context_.check(uhal_copy(context_.stream()->handle, y.data, from, bytes, UHAL_COPY_HOST_TO_DEVICE));
-  }
-
- private:
-  const Context& context_;
-  char* const bytes_;
-};
-
 // Of a few boxes the host counts levels itself, and copies the boxes of each level to where they are wanted: it has to
 // wait in any case, and saves all launches.
 template <class T>
@@ -434,7 +404,7 @@ void distribute_by_counting(const Context& context, const Distribution& of, cons
 
   // Behind the boxes in their order where each has gone, and how many of each image a level has.
   const size_t of_boxes = boxes.size() * sizeof(T), of_back = rows * sizeof(int32_t);
-  const Uploads uploads(context, of_boxes + of_back + nowhere * sizeof(int32_t));
+  const Uploads uploads(context, std::vector<char>(of_boxes + of_back + nowhere * sizeof(int32_t)));
   T* const ordered = uploads.at<T>(0);
   int32_t* const back = uploads.at<int32_t>(of_boxes);
   int32_t* const numbers = uploads.at<int32_t>(of_boxes + of_back);
