@@ -47,6 +47,26 @@ def test_places_of_long_masks(generator: np.random.Generator, part: float, count
                 assert np.all(places.numpy()[len(kept) :] == -7)
 
 
+@pytest.mark.parametrize("part", [0.0, 0.01, 0.031, 0.06, 0.5])
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "float64", "complex128"])
+def test_elements_at_long_masks(generator: np.random.Generator, part: float, dtype: str) -> None:
+    """Of sparse and dense stretches side by side, in order and every second one; what is beyond stays as it was."""
+    mask = generator.random(200003) < part
+    mask[70000:140000] = generator.random(70000) < 0.02
+    x = generator.integers(0, 200, mask.shape).astype(dtype)
+    for given, flags in ((x, mask), (x[::-2], mask[::-2])):
+        expected = given[flags]
+        for room in (len(expected) + 20, max(len(expected) - 700, 0)):
+            total, values = _buffer(np.int64(-1)), _buffer(np.full(room, 7, dtype))
+            step = -2 if given is not x else 1
+            operands = [_buffer(x)[::step], _buffer(mask)[::step]]
+            ops.launch.launch("compact", operands, [values, total])
+            assert total.item() == len(expected)
+            kept = expected[:room]
+            assert np.array_equal(values.numpy()[: len(kept)], kept)
+            assert np.all(values.numpy()[len(kept) :] == 7)
+
+
 def test_masked_select(generator: np.random.Generator) -> None:
     x = generator.normal(size=(6, 5, 2)).astype(np.float32)
     for mask in (x > 0, x[..., 0] > 0, x[:, 0, 0] > 0, np.zeros((6, 5), bool)):

@@ -1,6 +1,7 @@
-// UHAL_OP_NONZERO and UHAL_OP_COMPACT: a launch that counts parts of the mask and leaves a bit for each element, and
-// one that writes the positions of each part, or the elements there, from where those of the parts before it end. The
-// mask is read once; nothing depends on which work-group comes first.
+// UHAL_OP_NONZERO and UHAL_OP_COMPACT: a launch that counts parts of the mask and leaves of each run of elements, where
+// they are few, the places that are not 0 or what is compacted there, else a bit for each element; and one that writes
+// the positions of each part, or the elements there, from where those of the parts before it end. The mask is read
+// once; nothing depends on which work-group comes first.
 
 #include <algorithm>
 
@@ -16,9 +17,10 @@ namespace {
 
 constexpr int kMask = 1;  // in the space; 0 is its row-major order
 
-// ITEMS and WORD of nonzero.cl.
+// ITEMS, WORD and TILES of nonzero.cl.
 int64_t items_of(uhal_dtype dtype) { return dtype_size(dtype) == 1 ? 16 : 8; }
 constexpr int64_t kWord = 32;
+constexpr int64_t kTilesOfRun = 8;
 
 // A group adds up the counts of all parts before its own.
 constexpr int64_t kMostParts = 2048;
@@ -38,32 +40,62 @@ void append_coordinates(Arguments& arguments, const uhal_tensor& mask, bool want
   append_indices(arguments, members, 1 + kind.rank, kind.wide);
 }
 
+// The type of the dialect to copy elements of so many bytes with; of 16 bytes it is half of one.
+const char* element_type(int64_t bytes) {
+  switch (bytes) {
+    case 1:
+      return "uint8";
+    case 2:
+      return "uint16";
+    case 4:
+      return "uint32";
+    default:
+      return "uint64";
+  }
+}
+
+// What is compacted: a tensor, and its space beside its row-major order.
+struct Elements {
+  const uhal_tensor& x;
+  const Space& space;
+};
+
 // The first launch, and what the second one is told of it.
 class CountedParts {
  public:
-  // `kind` holds the mask's layout and that of what is written.
-  CountedParts(Queue& queue, const uhal_tensor& mask, const Space& space, const LayoutKind& kind)
-      : mask_(mask), space_(space), kind_(kind) {
+  // `kind` holds the mask's layout and those of `elements`, null where places are wanted, and of what is written.
+  CountedParts(Queue& queue, const uhal_tensor& mask, const Space& space, const Elements* elements,
+               const LayoutKind& kind)
+      : mask_(mask), space_(space), elements_(elements), kind_(kind) {
     group_ = team_group_size(queue.traits());
     const int64_t tile = kWord * group_;
     const int64_t tiles = (space.count + tile - 1) / tile;
     const DeviceTraits& traits = queue.traits();
     const int64_t wanted =
         std::min(kMostParts, traits.is_cpu ? traits.compute_units : int64_t{16} * traits.compute_units);
-    length_ = (tiles + wanted - 1) / wanted * tile;
+    int64_t tiles_of_part = (tiles + wanted - 1) / wanted;
+    if (tiles_of_part > kTilesOfRun) tiles_of_part = (tiles_of_part + kTilesOfRun - 1) / kTilesOfRun * kTilesOfRun;
+    length_ = tiles_of_part * tile;
+    tiles_ = tiles;
     grid_.groups[0] = (space.count + length_ - 1) / length_;
     grid_.group_size[0] = group_;
   }
 
   uhal_status launch(Queue& queue) {
-    // Words of flags are read in aligned fours.
-    const int64_t total_bytes = (grid_.groups[0] + 1) / 2 * 2 * static_cast<int64_t>(sizeof(int64_t));
+    // Words of flags are read in aligned fours; a run begins at each tile at most.
     const int64_t flag_bytes = (space_.count + 4 * kWord - 1) / (4 * kWord) * 16;
-    const uhal_status status = queue.workspace(static_cast<size_t>(total_bytes + flag_bytes), &totals_);
+    const int64_t total_bytes = grid_.groups[0] * static_cast<int64_t>(sizeof(int64_t));
+    const int64_t count_bytes = tiles_ * static_cast<int64_t>(sizeof(int32_t));
+    const uhal_status status = queue.workspace(static_cast<size_t>(flag_bytes + total_bytes + count_bytes), &flags_);
     if (status != UHAL_OK) return status;
-    flags_ = static_cast<char*>(totals_) + total_bytes;
+    totals_ = static_cast<char*>(flags_) + flag_bytes;
+    counts_ = static_cast<char*>(totals_) + total_bytes;
     Arguments arguments;
-    arguments.pointer(mask_.data).pointer(totals_).pointer(flags_);
+    arguments.pointer(mask_.data).pointer(totals_).pointer(counts_).pointer(flags_);
+    if (elements_ != nullptr) {
+      arguments.pointer(elements_->x.data);
+      append_layout(arguments, elements_->space, kind_);
+    }
     append_layout(arguments, space_, kind_);
     append_lengths(arguments);
     return queue.run(spec("count_parts"), arguments, grid_);
@@ -75,13 +107,17 @@ class CountedParts {
     spec.define("ITEMS", items_of(mask_.dtype));
     kind_.define(spec);
     spec.define("UHAL_GROUP", group_);
+    if (elements_ != nullptr) {
+      const int64_t bytes = dtype_size(elements_->x.dtype);
+      spec.define_text("ELEMENT", element_type(bytes)).define("HALVES", bytes == 16 ? 2 : 1);
+    }
     return spec;
   }
 
   // Arguments of the second launch: the first one's results, and where their sum goes.
   Arguments results(const uhal_tensor* count) const {
     Arguments arguments;
-    arguments.pointer(flags_).pointer(totals_).pointer(data_of(count));
+    arguments.pointer(flags_).pointer(totals_).pointer(counts_).pointer(data_of(count));
     return arguments;
   }
 
@@ -95,12 +131,15 @@ class CountedParts {
  private:
   const uhal_tensor& mask_;
   const Space& space_;
+  const Elements* elements_;
   const LayoutKind kind_;
   int32_t group_;
   int64_t length_;
+  int64_t tiles_;
   Grid grid_;
-  void* totals_ = nullptr;
   void* flags_ = nullptr;
+  void* totals_ = nullptr;
+  void* counts_ = nullptr;
 };
 
 const char* refuse_mask(const char* op, const uhal_tensor& mask) {
@@ -108,20 +147,6 @@ const char* refuse_mask(const char* op, const uhal_tensor& mask) {
   return refusal(
       "%s: a mask of dtype %s is not supported; compare it with 0 first, or look at real and imaginary parts", op,
       dtype_name(mask.dtype));
-}
-
-// The type of the dialect to copy elements of so many bytes with; of 16 bytes it is half of one.
-const char* element_type(int64_t bytes) {
-  switch (bytes) {
-    case 1:
-      return "uint8";
-    case 2:
-      return "uint16";
-    case 4:
-      return "uint32";
-    default:
-      return "uint64";
-  }
 }
 
 }  // namespace
@@ -139,7 +164,7 @@ uhal_status run_nonzero(Queue& queue, const uhal_op& op) {
 
   LayoutKind kind = widest(layout_kind(space), {false, mask.rank <= 4 ? 4 : UHAL_MAX_RANK});
   kind.wide |= indices != nullptr && !fits_32_bits(*indices);
-  CountedParts parts(queue, mask, space, kind);
+  CountedParts parts(queue, mask, space, nullptr, kind);
   const uhal_status status = parts.launch(queue);
   if (status != UHAL_OK) return status;
 
@@ -170,11 +195,10 @@ uhal_status run_compact(Queue& queue, const uhal_op& op) {
   const Space space = make_space(mask_views, 2), data = make_space(data_views, 2);
   if (space.count == 0) return count == nullptr ? UHAL_OK : fill_view(queue, 0, 0, *count);
 
-  const int64_t bytes = dtype_size(x.dtype);
-  const int64_t halves = bytes == 16 ? 2 : 1;
+  const Elements elements{x, data};
   LayoutKind kind = widest(layout_kind(space), layout_kind(data));
   kind.wide |= !fits_32_bits(values);
-  CountedParts parts(queue, mask, space, kind);
+  CountedParts parts(queue, mask, space, &elements, kind);
   const uhal_status status = parts.launch(queue);
   if (status != UHAL_OK) return status;
 
@@ -185,9 +209,7 @@ uhal_status run_compact(Queue& queue, const uhal_op& op) {
   append_index(arguments, values.shape[0], kind.wide);
   append_index(arguments, values.strides[0], kind.wide);
   arguments.int32(count != nullptr && count->dtype == UHAL_INT64);
-  KernelSpec spec = parts.spec("compact");
-  spec.define_text("ELEMENT", element_type(bytes)).define("HALVES", halves);
-  return queue.run(spec, arguments, parts.grid());
+  return queue.run(parts.spec("compact"), arguments, parts.grid());
 }
 
 }  // namespace unihal::kernels

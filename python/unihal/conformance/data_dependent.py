@@ -44,7 +44,7 @@ def cases(seed: int) -> Iterator[Case]:
 class _Mask:
     shape: tuple[int, ...]
     #: Of 8 elements so many are not 0.
-    eighths: int = 4
+    eighths: float = 4
     coordinates: bool = False
     #: Rows of the indices beyond the elements of the mask; None: no indices. Negative: too few for all.
     room: int | None = 0
@@ -52,7 +52,7 @@ class _Mask:
 
     def __str__(self) -> str:
         form = "count" if self.room is None else f"{'coordinates' if self.coordinates else 'numbers'}{self.room:+d}"
-        return f"{shape_name(self.shape)}-{self.eighths}of8-{form}-{self.index_dtype}"
+        return f"{shape_name(self.shape)}-{self.eighths:g}of8-{form}-{self.index_dtype}"
 
 
 _MASKS = (
@@ -71,14 +71,16 @@ _MASKS = (
     _Mask((40, 51), 8, True),
     _Mask((70001,), 1),
     _Mask((70001,), 8),
+    _Mask((140001,), 0.1),
+    _Mask((140001,), 0.5, room=-133000),
     _Mask(LARGE, 4),
     _Mask(LARGE, 1, True),
 )
 
 
-def _flags(eighths: int, dtype: str) -> Values:
+def _flags(eighths: float, dtype: str) -> Values:
     def make(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
-        return (generator.integers(0, 8, shape) < eighths) * generator.integers(1, 2 if dtype == "bool" else 100, shape)
+        return (generator.uniform(0, 8, shape) < eighths) * generator.integers(1, 2 if dtype == "bool" else 100, shape)
 
     return make
 
@@ -119,7 +121,7 @@ def _nonzero(dtype: str, mask: _Mask, layout: str, values: Values | None = None,
 class _Selection:
     shape: tuple[int, ...]
     #: Of 8 elements of the mask so many are not 0.
-    eighths: int = 4
+    eighths: float = 4
     mask_dtype: str = "bool"
     #: Elements that there is room for beyond those of x. Negative: too few for all.
     room: int = 0
@@ -127,7 +129,7 @@ class _Selection:
 
     def __str__(self) -> str:
         count = self.count_dtype or "uncounted"
-        return f"{shape_name(self.shape)}-{self.eighths}of8-{self.mask_dtype}{self.room:+d}-{count}"
+        return f"{shape_name(self.shape)}-{self.eighths:g}of8-{self.mask_dtype}{self.room:+d}-{count}"
 
 
 _SELECTIONS = (
@@ -144,6 +146,10 @@ _SELECTIONS = (
     _Selection((40, 51), 8),
     _Selection((70001,), 1, "uint8"),
     _Selection((70001,), 8),
+    # Few in thousands, and as many as fit where their bits do, or nearly.
+    _Selection((140001,), 0.1),
+    _Selection((140001,), 0.25),
+    _Selection((140001,), 0.1, room=-139000),
     _Selection(LARGE, 4),
 )
 
