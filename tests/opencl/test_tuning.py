@@ -100,6 +100,23 @@ def test_candidates_give_the_product(device: unihal.Device, form: str) -> None:
         _core.tuning_choose(*op, -1)
 
 
+@pytest.mark.parametrize(
+    ("times", "seconds", "chosen"),
+    [
+        ({-1: 1.0, 0: 0.995, 1: 1.0}, 2, -1),
+        ({-1: 1.0, 0: 0.95, 1: 0.944}, 2, 0),
+        ({-1: 1.0, 0: 0.955, 1: 0.944}, 2, 1),
+        ({-1: 1.0, 0: 1.2, 1: 0.98}, 2, 1),
+        ({-1: 1.0, 0: 1.2, 1: 0.98}, 0.5, -1),
+        ({-1: 1.0}, 2, -1),
+    ],
+)
+def test_of_times_that_do_not_differ_the_first_one_is_chosen(
+    times: dict[int, float], seconds: float, chosen: int
+) -> None:
+    assert tuning._choice(times, seconds) == chosen
+
+
 def test_what_has_no_choice_says_so(device: unihal.Device) -> None:
     a, d = (Buffer((2, 2), "float32", device) for _ in range(2))
     op = (device._handle, op_kinds.number("matmul"), [a, a], [d], {})

@@ -66,10 +66,12 @@ class MeasuringPlan final : public DnnPlan {
 
  private:
   // Each twice, since the first time also loads it; then those that are near the fastest in turn, several launches at a
-  // time: one alone may wait for the host, and a GPU's clock differs from one moment to the next.
+  // time: one alone may wait for the host, and a GPU's clock differs from one moment to the next. Of those that do not
+  // differ by more than such measurements do it takes the one that the library names first.
   void choose(const DnnProblem& problem, void* workspace) {
     constexpr int kRounds = 5;
     constexpr double kNear = 1.5;
+    constexpr double kSame = 1.01;
     constexpr double kSeconds = 3e-4;
     constexpr double kMostLaunches = 16;
     constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -86,17 +88,19 @@ class MeasuringPlan final : public DnnPlan {
     for (const std::unique_ptr<DnnPlan>& plan : plans_) {
       seconds.push_back(measure(*plan, 1) == kNever ? kNever : measure(*plan, 1));
     }
-    const auto least = [&] { return std::min_element(seconds.begin(), seconds.end()); };
+    const auto least = [&] { return *std::min_element(seconds.begin(), seconds.end()); };
     for (int round = 0; round < kRounds; ++round) {
-      const double most = kNear * *least();
+      const double most = kNear * least();
       for (size_t i = 0; i < plans_.size(); ++i) {
         if (seconds[i] == kNever || seconds[i] > most) continue;
         const int launches = static_cast<int>(std::clamp(kSeconds / std::max(seconds[i], 1e-7), 1.0, kMostLaunches));
         seconds[i] = std::min(seconds[i], measure(*plans_[i], launches));
       }
     }
-    if (*least() != kNever) {
-      std::swap(plans_[0], plans_[static_cast<size_t>(least() - seconds.begin())]);
+    if (least() != kNever) {
+      const auto chosen =
+          std::find_if(seconds.begin(), seconds.end(), [same = kSame * least()](double each) { return each <= same; });
+      std::swap(plans_[0], plans_[static_cast<size_t>(chosen - seconds.begin())]);
       store_choice(store_key_, plans_[0]->algorithm);
     }
     plans_.resize(1);
