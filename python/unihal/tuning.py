@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
+from statistics import median
 
 from . import _core, errors, op_kinds, ops
 from .buffer import Buffer
@@ -163,7 +164,8 @@ class _Measurement:
         return Tuned(self._problem, key, best[_DEFAULT], tuple(candidates), names.get(chosen), failures)
 
     def _measure(self, names: Mapping[int, str], seconds: float) -> tuple[dict[int, float], dict[str, str]]:
-        """The best time of the default and of each candidate that did not fail; what the others said."""
+        """The time of the default and of each candidate that did not fail, the best one, and of those near the fastest
+        the usual one, which is what a program sees; what the others said."""
         best = {_DEFAULT: self._first(_DEFAULT)}
         failures = {}
         for number, name in names.items():
@@ -175,28 +177,28 @@ class _Measurement:
         repeats = {number: max(1, min(1000, int(seconds / _ROUNDS / max(best[number], 1e-7)))) for number in in_play}
         with ExitStack() as graphs:
             graph_of = {number: self._capture(number, graphs) for number in in_play if best[number] < _SHORT_SECONDS}
-            launched = dict(best)
-            replayed: dict[int, float] = {}
 
-            def measure(number: int) -> None:
+            def measure(number: int) -> float:
                 self._choose(number)
                 count = repeats[number]
-                launched[number] = min(launched[number], self._time(self._launch, count) / count)
-                if (graph := graph_of.get(number)) is not None:
-                    replays = -(-count // _GRAPH_LAUNCHES)
-                    time = self._time(graph.replay, replays) / (replays * _GRAPH_LAUNCHES)
-                    replayed[number] = min(time, replayed.get(number, time))
+                launched = self._time(self._launch, count) / count
+                if (graph := graph_of.get(number)) is None:
+                    return launched
+                replays = -(-count // _GRAPH_LAUNCHES)
+                replayed = self._time(graph.replay, replays) / (replays * _GRAPH_LAUNCHES)
                 # Programs launch as well as replay: where launches take the host as long, the fastest kernel wins.
-                best[number] = (launched[number] + replayed.get(number, launched[number])) / 2
+                return (launched + replayed) / 2
 
             for turn in range(_ROUNDS):
                 for number in repeats:
                     if turn == 0 or best[number] <= seconds:  # two launches that take longer say enough
-                        measure(number)
+                        best[number] = min(best[number], measure(number))
             finalists = [number for number in repeats if best[number] <= min(seconds, _CLOSE * min(best.values()))]
-            for _ in range(_FINAL_ROUNDS if len(finalists) > 1 else 0):
-                for number in finalists:
-                    measure(number)
+            times: dict[int, list[float]] = {number: [] for number in finalists}
+            for turn in range(_FINAL_ROUNDS if len(finalists) > 1 else 0):
+                for number in finalists if turn % 2 == 0 else reversed(finalists):
+                    times[number].append(measure(number))
+            best |= {number: median(of_it) for number, of_it in times.items() if of_it}
         return best, failures
 
     def _capture(self, number: int, graphs: ExitStack) -> Graph | None:
