@@ -76,10 +76,6 @@ void for_each_row(const Geometry& g, const Visit& visit) {
 
 template <typename T>
 UNIHAL_VECTORIZED void copy_strided(const T* from, int64_t stride, int64_t count, T* to) {
-  if (stride == 1) {
-    std::copy_n(from, count, to);
-    return;
-  }
   for (int64_t i = 0; i < count; ++i) to[i] = from[i * stride];
 }
 

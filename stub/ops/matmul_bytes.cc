@@ -47,51 +47,28 @@ UNIHAL_VECTORIZED void pack_pairs(const Byte* source, int64_t line_stride, int64
   }
 }
 
-template <class Byte>
-using PackPairs = void (*)(const Byte*, int64_t, int64_t, int64_t, int64_t, int16_t*);
-
-template <class Byte>
-PackPairs<Byte> pack_pairs_of(int64_t height) {
-  switch (height) {
-    case 6:
-      return pack_pairs<Byte, 6>;
-    case 12:
-      return pack_pairs<Byte, 12>;
-    case 16:
-      return pack_pairs<Byte, 16>;
-    default:
-      return pack_pairs<Byte, 32>;
-  }
-}
-
-void pack_operand(const MatmulOperand& operand, int64_t height, int64_t offset, int64_t line_stride,
-                  int64_t depth_stride, int64_t lines, int64_t depth, int16_t* packed) {
+template <int64_t height>
+void pack_operand(const MatmulOperand& operand, int64_t offset, int64_t line_stride, int64_t depth_stride,
+                  int64_t lines, int64_t depth, int16_t* packed) {
   if (operand.dtype == UHAL_INT8) {
-    pack_pairs_of<int8_t>(height)(static_cast<const int8_t*>(operand.data) + offset, line_stride, depth_stride, lines,
-                                  depth, packed);
+    pack_pairs<int8_t, height>(static_cast<const int8_t*>(operand.data) + offset, line_stride, depth_stride, lines,
+                               depth, packed);
   } else {
-    pack_pairs_of<uint8_t>(height)(static_cast<const uint8_t*>(operand.data) + offset, line_stride, depth_stride, lines,
-                                   depth, packed);
+    pack_pairs<uint8_t, height>(static_cast<const uint8_t*>(operand.data) + offset, line_stride, depth_stride, lines,
+                                depth, packed);
   }
 }
 
-// A tile, whose rows are so many elements apart, becomes a part of d, or is added to it: sums wrap.
-UNIHAL_VECTORIZED void store_tile(const int32_t* tile, int64_t tile_stride, int64_t rows, int64_t columns, bool add,
-                                  bool relu, int32_t* d, int64_t row_stride, int64_t column_stride) {
-  const auto row_by = [&](int64_t i, int64_t step) UNIHAL_INLINE_LAMBDA {
-    const int32_t* const from = tile + i * tile_stride;
-    int32_t* const to = d + i * row_stride;
-    for (int64_t j = 0; j < columns; ++j) {
-      const uint32_t sum = static_cast<uint32_t>(from[j]) + (add ? static_cast<uint32_t>(to[j * step]) : 0);
-      const auto number = static_cast<int32_t>(sum);
-      to[j * step] = relu && number < 0 ? 0 : number;
-    }
-  };
+// A tile becomes a part of d, or is added to it: sums wrap.
+void store_tile(const int32_t* tile, int64_t rows, int64_t columns, bool add, bool relu, int32_t* d, int64_t row_stride,
+                int64_t column_stride) {
   for (int64_t i = 0; i < rows; ++i) {
-    if (column_stride == 1) {
-      row_by(i, 1);
-    } else {
-      row_by(i, column_stride);
+    for (int64_t j = 0; j < columns; ++j) {
+      int32_t& to = d[i * row_stride + j * column_stride];
+      const uint32_t sum =
+          static_cast<uint32_t>(tile[i * kByteTileColumns + j]) + (add ? static_cast<uint32_t>(to) : 0);
+      const auto number = static_cast<int32_t>(sum);
+      to = relu && number < 0 ? 0 : number;
     }
   }
 }
@@ -103,20 +80,20 @@ struct Block {
 
 void multiply_block(const MatmulProblem& problem, const Block& block, int16_t* packed_a, int16_t* packed_b) {
   const MatmulOperand &a = problem.operands[kMatmulA], &b = problem.operands[kMatmulB], &d = problem.operands[kMatmulD];
-  const ByteTiles& tiles = vectors().byte_tiles;
+  const ByteTile multiply = vectors().byte_tile;
   for (int64_t p = 0; p == 0 || p < problem.k; p += kBlockDepth) {
     const int64_t depth = std::min(kBlockDepth, problem.k - p), pairs = divide_up(depth, 2);
     const bool relu = problem.activation == UHAL_ACTIVATION_RELU && p + depth == problem.k;
-    pack_operand(a, tiles.rows, block.offsets[kMatmulA] + block.row * a.row_stride + p * a.column_stride, a.row_stride,
-                 a.column_stride, block.rows, depth, packed_a);
-    pack_operand(b, tiles.columns, block.offsets[kMatmulB] + p * b.row_stride + block.column * b.column_stride,
-                 b.column_stride, b.row_stride, block.columns, depth, packed_b);
-    for (int64_t j = 0; j < block.columns; j += tiles.columns) {
-      for (int64_t i = 0; i < block.rows; i += tiles.rows) {
-        int32_t tile[kByteTileElements];
-        tiles.multiply(pairs, packed_a + i * 2 * pairs, packed_b + j * 2 * pairs, tile);
-        store_tile(tile, tiles.columns, std::min(tiles.rows, block.rows - i),
-                   std::min(tiles.columns, block.columns - j), p > 0, relu,
+    pack_operand<kByteTileRows>(a, block.offsets[kMatmulA] + block.row * a.row_stride + p * a.column_stride,
+                                a.row_stride, a.column_stride, block.rows, depth, packed_a);
+    pack_operand<kByteTileColumns>(b, block.offsets[kMatmulB] + p * b.row_stride + block.column * b.column_stride,
+                                   b.column_stride, b.row_stride, block.columns, depth, packed_b);
+    for (int64_t j = 0; j < block.columns; j += kByteTileColumns) {
+      for (int64_t i = 0; i < block.rows; i += kByteTileRows) {
+        int32_t tile[kByteTileRows * kByteTileColumns];
+        multiply(pairs, packed_a + i * 2 * pairs, packed_b + j * 2 * pairs, tile);
+        store_tile(tile, std::min(kByteTileRows, block.rows - i), std::min(kByteTileColumns, block.columns - j), p > 0,
+                   relu,
                    static_cast<int32_t*>(d.data) + block.offsets[kMatmulD] + (block.row + i) * d.row_stride +
                        (block.column + j) * d.column_stride,
                    d.row_stride, d.column_stride);
@@ -127,9 +104,7 @@ void multiply_block(const MatmulProblem& problem, const Block& block, int16_t* p
 
 }  // namespace
 
-bool has_byte_products(int64_t m, int64_t n) {
-  return vectors().byte_tiles.multiply != nullptr && std::min(m, n) >= kLeastLines;
-}
+bool has_byte_products(int64_t m, int64_t n) { return vectors().byte_tile != nullptr && std::min(m, n) >= kLeastLines; }
 
 bool matmul_of_bytes(const MatmulProblem& problem, uhal_status* status) {
   if (!has_byte_products(problem.m, problem.n)) return false;

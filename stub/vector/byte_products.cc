@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#if defined(__AVX2__)
+#if defined(__AVX2__) && !defined(__AVX512F__)
 #include <immintrin.h>
 #endif
 
@@ -10,51 +10,16 @@
 
 namespace unihal::stub::UHAL_INSTRUCTION_SET {
 
-ByteTiles byte_tiles();
+extern const ByteTile kByteTile;
 
-#if defined(__AVX512F__)
-
-static constexpr int64_t kRows = 12, kColumns = 32;
-static_assert(kRows * kColumns <= kByteTileElements);
-
-// Twice as many products as float has in a vector, and no sum is rounded.
-__attribute__((target("avx512vnni"))) static void multiply_byte_tile(int64_t pairs, const int16_t* a, const int16_t* b,
-                                                                     int32_t* tile) {
-  __m512i sums[kRows][2] = {};
-  for (int64_t p = 0; p < pairs; ++p) {
-    const int16_t* const own = b + p * 2 * kColumns;
-    const __m512i left = _mm512_loadu_si512(own), right = _mm512_loadu_si512(own + kColumns);
-#pragma GCC unroll 12
-    for (int64_t i = 0; i < kRows; ++i) {
-      int32_t pair;
-      std::memcpy(&pair, a + 2 * (p * kRows + i), sizeof pair);
-      const __m512i factors = _mm512_set1_epi32(pair);
-      sums[i][0] = _mm512_dpwssd_epi32(sums[i][0], factors, left);
-      sums[i][1] = _mm512_dpwssd_epi32(sums[i][1], factors, right);
-    }
-  }
-#pragma GCC unroll 12
-  for (int64_t i = 0; i < kRows; ++i) {  // not by memcpy(), which would have the sums in memory from the start
-    _mm512_storeu_si512(tile + i * kColumns, sums[i][0]);
-    _mm512_storeu_si512(tile + i * kColumns + kColumns / 2, sums[i][1]);
-  }
-}
-
-// Without an instruction that multiplies pairs and adds them up, float32 is as fast.
-ByteTiles byte_tiles() {
-  return __builtin_cpu_supports("avx512vnni") ? ByteTiles{multiply_byte_tile, kRows, kColumns} : ByteTiles{};
-}
-
-#elif defined(__AVX2__)
-
-static constexpr int64_t kRows = 6, kColumns = 16;
-static_assert(kRows * kColumns <= kByteTileElements);
+#if defined(__AVX2__) && !defined(__AVX512F__)
 
 // Twice as many products as float has in a vector, and no sum is rounded.
 static void multiply_byte_tile(int64_t pairs, const int16_t* a, const int16_t* b, int32_t* tile) {
+  constexpr int64_t kRows = kByteTileRows;
   __m256i sums[kRows][2] = {};
   for (int64_t p = 0; p < pairs; ++p) {
-    const auto* own = reinterpret_cast<const __m256i*>(b + p * 2 * kColumns);
+    const auto* own = reinterpret_cast<const __m256i*>(b + p * 2 * kByteTileColumns);
     const __m256i left = _mm256_loadu_si256(own), right = _mm256_loadu_si256(own + 1);
 #pragma GCC unroll 6
     for (int64_t i = 0; i < kRows; ++i) {
@@ -67,17 +32,17 @@ static void multiply_byte_tile(int64_t pairs, const int16_t* a, const int16_t* b
   }
 #pragma GCC unroll 6
   for (int64_t i = 0; i < kRows; ++i) {  // not by memcpy(), which would have the sums in memory from the start
-    auto* row = reinterpret_cast<__m256i*>(tile + i * kColumns);
+    auto* row = reinterpret_cast<__m256i*>(tile + i * kByteTileColumns);
     _mm256_storeu_si256(row, sums[i][0]);
     _mm256_storeu_si256(row + 1, sums[i][1]);
   }
 }
 
-ByteTiles byte_tiles() { return {multiply_byte_tile, kRows, kColumns}; }
+const ByteTile kByteTile = multiply_byte_tile;
 
 #else
 
-ByteTiles byte_tiles() { return {}; }  // float32 computes: tiles were measured with AVX2 and AVX-512 only
+const ByteTile kByteTile = nullptr;  // float32 computes: a tile was measured with AVX2 only
 
 #endif
 

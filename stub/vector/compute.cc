@@ -16,7 +16,7 @@ namespace unihal::stub {
   extern const ExtremePlace kExtremePlaces[2][kExtremeTypes];                   \
   SumRows sum_rows_of(uhal_dtype dtype);                                        \
   SumLookedUp sum_looked_up_of(uhal_dtype dtype);                               \
-  ByteTiles byte_tiles();                                                       \
+  extern const ByteTile kByteTile;                                              \
   extern const StreamLines kStreamLines;                                        \
   extern const RandomLoops kRandomLoops;                                        \
   }
@@ -33,13 +33,13 @@ namespace {
 
 #define UHAL_MAKE(set)                                                                                  \
   make(#set, set::kMapLoops, set::kMapLoopsOfSame, set::kLoadLoops, set::kStoreLoops, set::kReduceRuns, \
-       set::kReduceRows, set::kExtremePlaces, set::sum_rows_of, set::sum_looked_up_of, set::byte_tiles, \
+       set::kReduceRows, set::kExtremePlaces, set::sum_rows_of, set::sum_looked_up_of, set::kByteTile,  \
        set::kStreamLines, set::kRandomLoops, set::add_complex_loops)
 
 template <class Map, class Load, class Store, class Run, class Rows, class Places>
 InstructionSet make(const char* name, const Map& map, const Map& map_of_same, const Load& load, const Store& store,
                     const Run& run, const Rows& rows, const Places& places, SumRows (*sum_rows)(uhal_dtype),
-                    SumLookedUp (*sum_looked_up)(uhal_dtype), ByteTiles (*byte_tiles)(), StreamLines stream_lines,
+                    SumLookedUp (*sum_looked_up)(uhal_dtype), ByteTile byte_tile, StreamLines stream_lines,
                     const RandomLoops& random, void (*add_complex_loops)(InstructionSet&)) {
   InstructionSet set = {};
   set.name = name;
@@ -52,7 +52,7 @@ InstructionSet make(const char* name, const Map& map, const Map& map_of_same, co
   std::memcpy(set.extreme_place, places, sizeof places);
   set.sum_rows = sum_rows;
   set.sum_looked_up = sum_looked_up;
-  set.byte_tiles = byte_tiles();
+  set.byte_tile = byte_tile;
   set.stream_lines = stream_lines;
   set.random = random;
   add_complex_loops(set);

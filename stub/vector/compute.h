@@ -104,13 +104,11 @@ inline constexpr int kExtremeInt16 = kExtremeInt32 + 3;
 inline constexpr int kExtremeUint16 = kExtremeInt32 + 4;
 inline constexpr int kExtremeTypes = kExtremeInt32 + 5;
 
-// tile (rows x columns, at most kByteTileElements) = a @ b of numbers of 9 bits at most: a has, for each pair along k,
-// two of each row, b two of each column. Sums wrap.
-struct ByteTiles {
-  void (*multiply)(int64_t pairs, const int16_t* a, const int16_t* b, int32_t* tile);  // nullptr: float32 computes
-  int64_t rows, columns;
-};
-inline constexpr int64_t kByteTileElements = 12 * 32;
+// tile (kByteTileRows x kByteTileColumns) = a @ b of numbers of 9 bits at most: a has, for each pair along k, two of
+// each row, b two of each column. Sums wrap.
+using ByteTile = void (*)(int64_t pairs, const int16_t* a, const int16_t* b, int32_t* tile);
+inline constexpr int64_t kByteTileRows = 6;
+inline constexpr int64_t kByteTileColumns = 16;
 
 // Rows of one segment, which are added to its sum in their order. The sum and the weights are of the compute type.
 struct SegmentRows {
@@ -176,8 +174,8 @@ struct InstructionSet {
   ExtremePlace extreme_place[2][kExtremeTypes];         // of the smallest, of the largest
   SumRows (*sum_rows)(uhal_dtype dtype);                // of rows of a dtype; nullptr for other than real floating ones
   SumLookedUp (*sum_looked_up)(uhal_dtype dtype);       // nullptr as well
-  ByteTiles byte_tiles;
-  StreamLines stream_lines;  // nullptr where there are no such stores
+  ByteTile byte_tile;                                   // nullptr: float32 computes
+  StreamLines stream_lines;                             // nullptr where there are no such stores
   RandomLoops random;
 };
 
