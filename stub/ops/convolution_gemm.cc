@@ -79,6 +79,18 @@ UNIHAL_VECTORIZED void copy_strided(const T* from, int64_t stride, int64_t count
   for (int64_t i = 0; i < count; ++i) to[i] = from[i * stride];
 }
 
+// A row of places, of which those before `begin` and from `end` on see padding.
+template <typename T>
+void copy_row(const T* from, int64_t stride, int64_t begin, int64_t end, int64_t length, T* to) {
+  if (begin > 0) std::fill(to, to + begin, T(0));
+  if (stride == 1) {
+    std::copy(from, from + (end - begin), to + begin);
+  } else {
+    copy_strided(from, stride, end - begin, to + begin);
+  }
+  if (end < length) std::fill(to + end, to + length, T(0));
+}
+
 template <typename T>
 UNIHAL_VECTORIZED void add_strided(const T* from, int64_t count, T* to, int64_t stride) {
   for (int64_t i = 0; i < count; ++i) to[i * stride] += from[i];
@@ -87,24 +99,25 @@ UNIHAL_VECTORIZED void add_strided(const T* from, int64_t count, T* to, int64_t 
 template <typename T>
 void unfold(const Geometry& g, const T* image, T* columns) {
   parallel_for(g.channels, g.taps * g.places, [&](int64_t first, int64_t last) {
-    for_each_row(g, [&](int64_t offset, int64_t tap, int64_t place, int64_t begin, int64_t end) {
-      if (g.channels_last) {
-        for (int64_t i = 0; i < g.output[2]; ++i) {
-          T* to = columns + (place + i) * g.depth + tap * g.channels;
-          if (i < begin || i >= end) {
-            std::fill(to + first, to + last, T(0));
-          } else {
-            const T* from = image + offset + (i - begin) * g.stride[2] * g.pixel_stride();
-            std::copy(from + first, from + last, to + first);
-          }
-        }
-        return;
+    if (!g.channels_last) {
+      for (int64_t channel = first; channel < last; ++channel) {  // its pixels stay in the first-level cache
+        const T* const plane = image + channel * g.pixels;
+        for_each_row(g, [&](int64_t offset, int64_t tap, int64_t place, int64_t begin, int64_t end) {
+          copy_row(plane + offset, g.stride[2], begin, end, g.output[2],
+                   columns + (channel * g.taps + tap) * g.places + place);
+        });
       }
-      for (int64_t channel = first; channel < last; ++channel) {
-        T* to = columns + (channel * g.taps + tap) * g.places + place;
-        std::fill(to, to + begin, T(0));
-        copy_strided(image + channel * g.pixels + offset, g.stride[2], end - begin, to + begin);
-        std::fill(to + end, to + g.output[2], T(0));
+      return;
+    }
+    for_each_row(g, [&](int64_t offset, int64_t tap, int64_t place, int64_t begin, int64_t end) {
+      for (int64_t i = 0; i < g.output[2]; ++i) {
+        T* to = columns + (place + i) * g.depth + tap * g.channels;
+        if (i < begin || i >= end) {
+          std::fill(to + first, to + last, T(0));
+        } else {
+          const T* from = image + offset + (i - begin) * g.stride[2] * g.pixel_stride();
+          std::copy(from + first, from + last, to + first);
+        }
       }
     });
   });
