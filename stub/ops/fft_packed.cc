@@ -50,17 +50,38 @@ UNIHAL_INLINE void load_packed(const T* from, T sign, WideNumber<T>& number) {
   number.im *= sign;
 }
 
-// To lines that have as many of the numbers each, or to one.
+// To one line, or to two that have half of the numbers each.
 template <int together, typename T>
 UNIHAL_INLINE void store_packed(const WideNumber<T>& number, T* const* to, int64_t at) {
+  static_assert(together <= 2);
   Wide<T> low, high;
   join_pairs(number.re, number.im, low, high);
-  if constexpr (together <= 2) {
-    *reinterpret_cast<LooseWide<T>*>(to[0] + at) = low;
-    *reinterpret_cast<LooseWide<T>*>(together == 2 ? to[1] + at : to[0] + at + kLanes<T>) = high;
-  } else {
-    store_halves(low, to[0] + at, to[1] + at);
-    store_halves(high, to[2] + at, to[3] + at);
+  *reinterpret_cast<LooseWide<T>*>(to[0] + at) = low;
+  *reinterpret_cast<LooseWide<T>*>(together == 2 ? to[1] + at : to[0] + at + kLanes<T>) = high;
+}
+
+// To four lines, each of which has a quarter of both numbers one after the other: halves of vectors would be twice as
+// many stores.
+template <typename T>
+UNIHAL_INLINE void store_packed_pair(const WideNumber<T>& first, const WideNumber<T>& second, T* const* to,
+                                     int64_t at) {
+  constexpr int kCount = kLanes<T>;
+  Wide<T> low[2], high[2];
+  join_pairs(first.re, first.im, low[0], low[1]);
+  join_pairs(second.re, second.im, high[0], high[1]);
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; ++i) {
+    Wide<T> lines[2];
+    if constexpr (kCount == 16) {
+      lines[0] = UNIHAL_SHUFFLE(low[i], high[i], Places16, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23);
+      lines[1] =
+          UNIHAL_SHUFFLE(low[i], high[i], Places16, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
+    } else {
+      lines[0] = UNIHAL_SHUFFLE(low[i], high[i], WidePlaces8, 0, 1, 2, 3, 8, 9, 10, 11);
+      lines[1] = UNIHAL_SHUFFLE(low[i], high[i], WidePlaces8, 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+    *reinterpret_cast<LooseWide<T>*>(to[2 * i] + at) = lines[0];
+    *reinterpret_cast<LooseWide<T>*>(to[2 * i + 1] + at) = lines[1];
   }
 }
 
@@ -149,10 +170,9 @@ UNIHAL_INLINE void transpose_half(const T* from, Wide<T>* v) {
   }
 }
 
-// The transforms of a square's rows, which become columns of what lines get from `at` on, with `step` elements between
-// them.
-template <int together, bool is_scaled, typename T>
-UNIHAL_INLINE void run_rows_of_square(const T* x, T re_factor, T im_factor, T* const* to, int64_t at, int64_t step) {
+// The transforms of a square's rows, number j of all to write(j, number).
+template <typename T, class Write>
+UNIHAL_INLINE void run_rows_of_square(const T* x, const Write& write) {
   constexpr int kHalf = kLanes<T> / 2;
   Wide<T> re[kHalf], im[kHalf];
   transform_numbers<kLanes<T>, T, kBytes>(
@@ -165,37 +185,66 @@ UNIHAL_INLINE void run_rows_of_square(const T* x, T re_factor, T im_factor, T* c
         number.re = re[lane % kHalf];
         number.im = im[lane % kHalf];
       },
-      [=](int j, auto number) UNIHAL_INLINE_LAMBDA {
-        if constexpr (is_scaled) {
-          number.re *= re_factor;
-          number.im *= im_factor;
-        }
-        store_packed<together>(number, to, at + step * j);
-      });
+      write);
+}
+
+// The same to lines, as columns of what they get from `at` on, with `step` elements between them.
+template <int together, bool is_scaled, typename T>
+UNIHAL_INLINE void store_rows_of_square(const T* x, T re_factor, T im_factor, T* const* to, int64_t at, int64_t step) {
+  WideNumber<T> even[kLanes<T> / 2];
+  run_rows_of_square(x, [&](int j, auto number) UNIHAL_INLINE_LAMBDA {
+    if constexpr (is_scaled) {
+      number.re *= re_factor;
+      number.im *= im_factor;
+    }
+    if constexpr (together < 4) {
+      store_packed<together>(number, to, at + step * j);
+    } else if (j % 2 == 0) {
+      even[j / 2] = number;
+    } else {
+      store_packed_pair(even[j / 2], number, to, at + step * (j - 1));
+    }
+  });
 }
 
 template <bool is_scaled, typename T>
 UNIHAL_WIDE void run_rows(int64_t rows, const T* x, T re_factor, T im_factor, T* to) {
   for (int64_t row = 0; row < rows; row += kLanes<T>, x += kLanes<T> * kRow<T>) {
-    run_rows_of_square<1, is_scaled>(x, re_factor, im_factor, &to, 2 * row, 2 * rows);
+    store_rows_of_square<1, is_scaled>(x, re_factor, im_factor, &to, 2 * row, 2 * rows);
   }
 }
+
+// The columns of some lines that are one square together; read(line, j, number) gives row j of a line.
+template <int together, typename T, class Read>
+UNIHAL_INLINE void run_columns_of_square(const T* lane_roots, T* square, const Read& read) {
+  constexpr int kRows = kLanes<T> / together;
+  for (int line = 0; line < together; ++line, square += kRows * kRow<T>) {
+    transform_numbers<kRows, T, kBytes>([=](int j, auto& number) UNIHAL_INLINE_LAMBDA { read(line, j, number); },
+                                        [=](int j, auto number) UNIHAL_INLINE_LAMBDA {
+                                          if (j > 0) multiply_lanes(lane_roots + kRow<T> * j, number);
+                                          store(square + kRow<T> * j, number);
+                                        });
+  }
+}
+
+// Where lines are, in registers: what is written might be their place otherwise, for all that the compiler knows.
+template <int together, typename T>
+struct SquareLines {
+  T* of[together];
+
+  UNIHAL_INLINE explicit SquareLines(T* const* lines) {
+#pragma GCC unroll 4
+    for (int line = 0; line < together; ++line) of[line] = lines[line];
+  }
+};
 
 // All of some lines that are one square together.
 template <int together, bool is_scaled, typename T>
 UNIHAL_WIDE void run_square(const T* const* from, const T* lane_roots, T sign, T re_factor, T im_factor, T* const* to,
                             T* square) {
-  constexpr int kRows = kLanes<T> / together;
-  for (int line = 0; line < together; ++line) {
-    const T* const x = from[line];
-    T* const y = square + line * kRows * kRow<T>;
-    transform_numbers<kRows, T, kBytes>([=](int j, auto& number)
-                                            UNIHAL_INLINE_LAMBDA { load_packed(x + kRow<T> * j, sign, number); },
-                                        [=](int j, auto number) UNIHAL_INLINE_LAMBDA {
-                                          if (j > 0) multiply_lanes(lane_roots + kRow<T> * j, number);
-                                          store(y + kRow<T> * j, number);
-                                        });
-  }
+  run_columns_of_square<together>(lane_roots, square, [=](int line, int j, auto& number) UNIHAL_INLINE_LAMBDA {
+    load_packed(from[line] + kRow<T> * j, sign, number);
+  });
   // What is probably next: more than this is too much where lines are shorter, and where they are longer the processor
   // looks ahead by itself.
   if constexpr (together == 1) {
@@ -204,11 +253,8 @@ UNIHAL_WIDE void run_square(const T* const* from, const T* lane_roots, T sign, T
       __builtin_prefetch(from[0] + kLanes<T> * kRow<T> + i);
     }
   }
-  // In registers: what is written might be their place otherwise, for all that the compiler knows.
-  T* lines[together];
-#pragma GCC unroll 4
-  for (int line = 0; line < together; ++line) lines[line] = to[line];
-  run_rows_of_square<together, is_scaled>(square, re_factor, im_factor, lines, 0, 2 * kRows);
+  const SquareLines<together, T> lines(to);
+  store_rows_of_square<together, is_scaled>(square, re_factor, im_factor, lines.of, 0, kRow<T> / together);
 }
 
 // What is read of numbers k of a half spectrum and of m - k, and what is written, as factors for both parts.
@@ -270,6 +316,108 @@ UNIHAL_WIDE void change_pairs(int64_t m, const Roots* roots, const T* from, cons
     reverse_numbers<T>(result);
     *reinterpret_cast<LooseWide<T>*>(to + 2 * other) = result;
   }
+}
+
+// Of a square of half lines' spectra Z, row r of number j of which is Z[r + rows * j], the same of Z[m - k].
+template <int together, typename T>
+UNIHAL_INLINE void load_opposite(const T* numbers, int j, WideNumber<T>& number) {
+  constexpr int kCount = kLanes<T>;
+  const auto opposite = [](const Wide<T>& others, const Wide<T>& firsts, Wide<T>& opposites) UNIHAL_INLINE_LAMBDA {
+    if constexpr (sizeof(T) == 4 && together == 1) {
+      opposites = UNIHAL_SHUFFLE(others, firsts, Places16, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1);
+    } else if constexpr (sizeof(T) == 4 && together == 2) {
+      opposites = UNIHAL_SHUFFLE(others, firsts, Places16, 16, 7, 6, 5, 4, 3, 2, 1, 24, 15, 14, 13, 12, 11, 10, 9);
+    } else if constexpr (sizeof(T) == 4) {
+      opposites = UNIHAL_SHUFFLE(others, firsts, Places16, 16, 3, 2, 1, 20, 7, 6, 5, 24, 11, 10, 9, 28, 15, 14, 13);
+    } else if constexpr (together == 1) {
+      opposites = UNIHAL_SHUFFLE(others, firsts, WidePlaces8, 8, 7, 6, 5, 4, 3, 2, 1);
+    } else if constexpr (together == 2) {
+      opposites = UNIHAL_SHUFFLE(others, firsts, WidePlaces8, 8, 3, 2, 1, 12, 7, 6, 5);
+    } else {
+      opposites = UNIHAL_SHUFFLE(others, firsts, WidePlaces8, 8, 1, 10, 3, 12, 5, 14, 7);
+    }
+  };
+  WideNumber<T> others, firsts;
+  load(numbers + kRow<T> * (kCount - 1 - j), others);
+  load(numbers + kRow<T> * ((kCount - j) % kCount), firsts);
+  opposite(others.re, firsts.re, number.re);
+  opposite(others.im, firsts.im, number.im);
+}
+
+// Half the lines' numbers Z, a square of them, to spectra X of m + 1 numbers: 2 X[k] = Z[k] + conj(Z[m - k])
+// - i w^k (Z[k] - conj(Z[m - k])) in the lanes in which Z is.
+template <int together, typename T>
+UNIHAL_WIDE void run_square_from_real(const T* const* from, const T* lane_roots, const T* half_roots, T factor,
+                                      T im_factor, T* const* to, T* square) {
+  constexpr int64_t kStep = kRow<T> / together;
+  T* const numbers = square + 2 * kSquare<T>;
+  run_columns_of_square<together>(lane_roots, square, [=](int line, int j, auto& number) UNIHAL_INLINE_LAMBDA {
+    load_packed(from[line] + kRow<T> * j, T(1), number);
+  });
+  run_rows_of_square(square,
+                     [=](int j, const auto& number) UNIHAL_INLINE_LAMBDA { store(numbers + kRow<T> * j, number); });
+  const SquareLines<together, T> lines(to);
+  const T half = factor / 2, im_half = im_factor / 2;
+  for (int j = 0; j < kLanes<T>; j += 2, half_roots += 2 * kRow<T>) {
+    WideNumber<T> spectrum[2];
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; ++i) {
+      WideNumber<T> number, opposite, root;
+      load(numbers + kRow<T> * (j + i), number);
+      load_opposite<together>(numbers, j + i, opposite);
+      load(half_roots + kRow<T> * i, root);
+      const WideNumber<T> sum = {number.re + opposite.re, number.im - opposite.im};
+      const WideNumber<T> difference = {number.re - opposite.re, number.im + opposite.im};
+      spectrum[i].re = (sum.re + difference.re * root.im + difference.im * root.re) * half;
+      spectrum[i].im = (sum.im + difference.im * root.im - difference.re * root.re) * im_half;
+      if constexpr (together < 4) store_packed<together>(spectrum[i], lines.of, kStep * (j + i));
+    }
+    if constexpr (together == 4) store_packed_pair(spectrum[0], spectrum[1], lines.of, kStep * j);
+  }
+  for (int line = 0; line < together; ++line) {
+    const T* const first = numbers + kLanes<T> / together * line;
+    T* const spectrum = to[line];
+    constexpr int64_t kLast = 2 * kSquare<T> / together;
+    spectrum[0] = (first[0] + first[kLanes<T>]) * factor;
+    spectrum[kLast] = (first[0] - first[kLanes<T>]) * factor;
+    spectrum[1] = spectrum[kLast + 1] = 0;
+  }
+}
+
+// The numbers of a spectrum that lie before m + 1 - k, in the order of k and the lanes of load_packed().
+template <typename T>
+UNIHAL_INLINE void load_reversed(const T* from, WideNumber<T>& number) {
+  const Wide<T> low = *reinterpret_cast<const LooseWide<T>*>(from);
+  const Wide<T> high = *reinterpret_cast<const LooseWide<T>*>(from + kLanes<T>);
+  if constexpr (sizeof(T) == 4) {
+    number.re = UNIHAL_SHUFFLE(low, high, Places16, 30, 22, 14, 6, 28, 20, 12, 4, 26, 18, 10, 2, 24, 16, 8, 0);
+    number.im = UNIHAL_SHUFFLE(low, high, Places16, 31, 23, 15, 7, 29, 21, 13, 5, 27, 19, 11, 3, 25, 17, 9, 1);
+  } else {
+    number.re = UNIHAL_SHUFFLE(low, high, WidePlaces8, 14, 10, 6, 2, 12, 8, 4, 0);
+    number.im = UNIHAL_SHUFFLE(low, high, WidePlaces8, 15, 11, 7, 3, 13, 9, 5, 1);
+  }
+}
+
+// Back: Z[k] = X[k] + conj(X[m - k]) + i conj(w^k) (X[k] - conj(X[m - k])) as the square is read, and its conjugate for
+// the inverse transform. `sign` is that of the imaginary parts of X.
+template <int together, typename T>
+UNIHAL_WIDE void run_square_to_real(const T* const* from, const T* lane_roots, const T* half_roots, T sign, T factor,
+                                    T* const* to, T* square) {
+  constexpr int64_t kNumbers = kSquare<T> / together;
+  run_columns_of_square<together>(lane_roots, square, [=](int line, int j, auto& number) UNIHAL_INLINE_LAMBDA {
+    WideNumber<T> low, high, root;
+    load_packed(from[line] + kRow<T> * j, sign, low);
+    load_reversed(from[line] + 2 * (kNumbers + 1 - kLanes<T> * (j + 1)), high);
+    high.im *= sign;
+    if (j == 0) low.im[0] = high.im[0] = 0;
+    load(half_roots + kRow<T> * j, root);
+    const WideNumber<T> sum = {low.re + high.re, low.im - high.im};
+    const WideNumber<T> difference = {low.re - high.re, low.im + high.im};
+    number.re = sum.re + difference.re * root.im - difference.im * root.re;
+    number.im = -(sum.im + difference.im * root.im + difference.re * root.re);
+  });
+  const SquareLines<together, T> lines(to);
+  store_rows_of_square<together, true>(square, factor, -factor, lines.of, 0, kRow<T> / together);
 }
 
 template <bool is_first, bool is_last, typename T>
@@ -336,7 +484,7 @@ int64_t FftPackedPlan<T>::buffer_elements() const {
 template <typename T>
 void FftPackedPlan<T>::run(const T* const* from, T* const* to, bool inverse, T factor, T* buffer) const {
   const T sign = inverse ? T(-1) : T(1);
-  const T* const roots = lane_roots_.front().numbers;
+  const T* const roots = lane_roots();
   if (n_ <= kSquare<T>) {
     const auto run = together_ == 1 ? run_square<1, T> : together_ == 2 ? run_square<2, T> : run_square<4, T>;
     return run(from, roots, sign, factor, to, buffer);
@@ -363,6 +511,21 @@ template <typename T>
 FftPackedRealPlan<T>::FftPackedRealPlan(int64_t length) : m_(length / 2), halves_(m_) {
   constexpr int64_t kNumbers = kLanes<T> / 2;
   const RootsOfUnity<T> powers(length);
+  if (m_ <= kSquare<T>) {
+    const int rows = kLanes<T> / together();
+    const auto add = [&](std::vector<FftPackedRow<T>>& table, int count, const auto& place_of) {
+      for (int j = 0; j < count; ++j) {
+        T* const re = table.emplace_back().numbers;
+        for (int i = 0; i < kLanes<T>; ++i) {
+          const auto [k, lane] = place_of(j, i);
+          powers.get(k, re + lane, re + kLanes<T> + lane);
+        }
+      }
+    };
+    add(spectrum_roots_, kLanes<T>, [&](int j, int lane) { return std::pair{lane % rows + rows * j, lane}; });
+    add(row_roots_, rows, [&](int j, int column) { return std::pair{kLanes<T> * j + column, lane_of<T>(column)}; });
+    return;
+  }
   for (int64_t block = 0; block < m_ / 2; block += kNumbers) {
     const int64_t first = std::min(block + 1, m_ / 2 + 1 - kNumbers);
     Roots& roots = roots_.emplace_back();
@@ -383,32 +546,38 @@ int64_t FftPackedRealPlan<T>::buffer_elements() const {
 
 template <typename T>
 void FftPackedRealPlan<T>::run_from_real(const T* const* from, T* const* to, bool inverse, T factor, T* buffer) const {
-  T* lines[FftPackedPlan<T>::kMostTogether];
-  for (int i = 0; i < together(); ++i) lines[i] = buffer + 2 * m_ * i;
-  halves_.run(from, lines, false, T(1), buffer + 2 * m_ * together());
+  if (m_ <= kSquare<T>) {
+    const auto run = together() == 1   ? run_square_from_real<1, T>
+                     : together() == 2 ? run_square_from_real<2, T>
+                                       : run_square_from_real<4, T>;
+    return run(from, halves_.lane_roots(), spectrum_roots_.front().numbers, factor, inverse ? -factor : factor, to,
+               buffer);
+  }
+  T* const line = buffer;
+  halves_.run(from, &line, false, T(1), buffer + 2 * m_);
   const T half = factor / 2, im_half = inverse ? -half : half;
   const PairFactors<T> read = {1, 1, 1, -1}, written = {half, im_half, half, -im_half};
-  for (int i = 0; i < together(); ++i) {
-    const T* const line = lines[i];
-    change_pairs<true>(m_, roots_.data(), line, read, written, to[i]);
-    to[i][0] = (line[0] + line[1]) * factor;
-    to[i][2 * m_] = (line[0] - line[1]) * factor;
-    to[i][1] = to[i][2 * m_ + 1] = 0;
-  }
+  change_pairs<true>(m_, roots_.data(), line, read, written, to[0]);
+  to[0][0] = (line[0] + line[1]) * factor;
+  to[0][2 * m_] = (line[0] - line[1]) * factor;
+  to[0][1] = to[0][2 * m_ + 1] = 0;
 }
 
 template <typename T>
 void FftPackedRealPlan<T>::run_to_real(const T* const* from, T* const* to, bool inverse, T factor, T* buffer) const {
-  T* lines[FftPackedPlan<T>::kMostTogether];
   const T sign = inverse ? T(1) : T(-1);
-  const PairFactors<T> read = {1, sign, 1, -sign}, written = {1, 1, 1, -1};
-  for (int i = 0; i < together(); ++i) {
-    lines[i] = buffer + 2 * m_ * i;
-    change_pairs<false>(m_, roots_.data(), from[i], read, written, lines[i]);
-    lines[i][0] = from[i][0] + from[i][2 * m_];
-    lines[i][1] = from[i][0] - from[i][2 * m_];
+  if (m_ <= kSquare<T>) {
+    const auto run = together() == 1   ? run_square_to_real<1, T>
+                     : together() == 2 ? run_square_to_real<2, T>
+                                       : run_square_to_real<4, T>;
+    return run(from, halves_.lane_roots(), row_roots_.front().numbers, sign, factor, to, buffer);
   }
-  halves_.run(lines, to, true, factor, buffer + 2 * m_ * together());
+  T* const line = buffer;
+  const PairFactors<T> read = {1, sign, 1, -sign}, written = {1, 1, 1, -1};
+  change_pairs<false>(m_, roots_.data(), from[0], read, written, line);
+  line[0] = from[0][0] + from[0][2 * m_];
+  line[1] = from[0][0] - from[0][2 * m_];
+  halves_.run(&line, to, true, factor, buffer + 2 * m_);
 }
 
 template class FftPackedPlan<float>;

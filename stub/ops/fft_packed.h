@@ -12,6 +12,12 @@
 
 namespace unihal::stub {
 
+// A complex number of each lane of a vector: the real parts, then the imaginary ones.
+template <typename T>
+struct alignas(64) FftPackedRow {
+  T numbers[128 / sizeof(T)];
+};
+
 template <typename T>
 class FftPackedPlan {
  public:
@@ -28,6 +34,8 @@ class FftPackedPlan {
   // The forward transforms, or the unscaled inverse ones, times a factor, of together() lines. Lines may be transformed
   // in place, and be the same.
   void run(const T* const* from, T* const* to, bool inverse, T factor, T* buffer) const;
+  // What the columns' transforms are multiplied by.
+  const T* lane_roots() const { return lane_roots_.front().numbers; }
 
  private:
   struct Pass {
@@ -36,18 +44,15 @@ class FftPackedPlan {
     size_t twiddles;  // of part p > 0 at twiddles + 2 * (radix - 1) * p
   };
 
-  struct alignas(64) Row {
-    T numbers[128 / sizeof(T)];
-  };
-
   int64_t n_;
   int together_;
   std::vector<Pass> passes_;
   std::vector<T> twiddles_;
-  std::vector<Row> lane_roots_;  // what the columns' transforms are multiplied by
+  std::vector<FftPackedRow<T>> lane_roots_;
 };
 
-// Real lines as half as many complex numbers: neighbouring elements are real and imaginary parts.
+// Real lines as half as many complex numbers: neighbouring elements are real and imaginary parts. Lines that are one
+// square become spectra, and spectra lines, in the square's lanes; longer ones in passes of their own.
 template <typename T>
 class FftPackedRealPlan {
  public:
@@ -73,6 +78,8 @@ class FftPackedRealPlan {
   int64_t m_;
   FftPackedPlan<T> halves_;
   std::vector<Roots> roots_;  // from k = 1 on; the last ones end with k = m / 2
+  // Where lines are one square together, instead: of the numbers that are written of a spectrum, and read.
+  std::vector<FftPackedRow<T>> spectrum_roots_, row_roots_;
 };
 
 }  // namespace unihal::stub

@@ -97,29 +97,6 @@ UNIHAL_INLINE void load_halves(const T* low, const T* high, Vector& v) {
 #endif
 }
 
-// The other way, of 64 bytes.
-template <class Vector, typename T>
-UNIHAL_INLINE void store_halves(const Vector& v, T* low, T* high) {
-  using Half = typename VectorOf<T, 32>::loose;
-  static_assert(sizeof(Vector) == 64);
-#if defined(__clang__) || __GNUC__ >= 12
-  if constexpr (sizeof(T) == 4) {
-    *reinterpret_cast<Half*>(low) = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7);
-    *reinterpret_cast<Half*>(high) = __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
-  } else {
-    *reinterpret_cast<Half*>(low) = __builtin_shufflevector(v, v, 0, 1, 2, 3);
-    *reinterpret_cast<Half*>(high) = __builtin_shufflevector(v, v, 4, 5, 6, 7);
-  }
-#else
-  constexpr int kHalf = sizeof(Half) / sizeof(T);
-#pragma GCC unroll 8
-  for (int i = 0; i < kHalf; ++i) {
-    low[i] = v[i];
-    high[i] = v[i + kHalf];
-  }
-#endif
-}
-
 // Pairs of numbers from the first and the second of each, vectors of 64 bytes; the other way they are in two vectors.
 template <class Vector>
 UNIHAL_INLINE void join_pairs(const Vector& first, const Vector& second, Vector& low, Vector& high) {
