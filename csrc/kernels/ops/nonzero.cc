@@ -54,16 +54,16 @@ const char* element_type(int64_t bytes) {
   }
 }
 
-// What is compacted: a tensor, and its space beside its row-major order.
+// What is compacted: a tensor, and whether it lies in order.
 struct Elements {
   const uhal_tensor& x;
-  const Space& space;
+  bool in_order;
 };
 
 // The first launch, and what the second one is told of it.
 class CountedParts {
  public:
-  // `kind` holds the mask's layout and those of `elements`, null where places are wanted, and of what is written.
+  // `elements`: null where places are wanted. `kind` holds the mask's layout, theirs, and that of what is written.
   CountedParts(Queue& queue, const uhal_tensor& mask, const Space& space, const Elements* elements,
                const LayoutKind& kind)
       : mask_(mask), space_(space), elements_(elements), kind_(kind) {
@@ -92,10 +92,7 @@ class CountedParts {
     counts_ = static_cast<char*>(totals_) + total_bytes;
     Arguments arguments;
     arguments.pointer(mask_.data).pointer(totals_).pointer(counts_).pointer(flags_);
-    if (elements_ != nullptr) {
-      arguments.pointer(elements_->x.data);
-      append_layout(arguments, elements_->space, kind_);
-    }
+    if (gathers()) arguments.pointer(elements_->x.data);
     append_layout(arguments, space_, kind_);
     append_lengths(arguments);
     return queue.run(spec("count_parts"), arguments, grid_);
@@ -106,7 +103,7 @@ class CountedParts {
     spec.compute(compute_of(mask_.dtype)).dtype("X", mask_.dtype).define("DENSE", is_dense(mask_, space_));
     spec.define("ITEMS", items_of(mask_.dtype));
     kind_.define(spec);
-    spec.define("UHAL_GROUP", group_);
+    spec.define("UHAL_GROUP", group_).define("GATHER", gathers());
     if (elements_ != nullptr) {
       const int64_t bytes = dtype_size(elements_->x.dtype);
       spec.define_text("ELEMENT", element_type(bytes)).define("HALVES", bytes == 16 ? 2 : 1);
@@ -129,6 +126,10 @@ class CountedParts {
   const Grid& grid() const { return grid_; }
 
  private:
+  // Whether the first launch leaves elements, not places: where x lies in order, since the layouts of two tensors are
+  // more than gfx803's scalar registers hold.
+  bool gathers() const { return elements_ != nullptr && elements_->in_order; }
+
   const uhal_tensor& mask_;
   const Space& space_;
   const Elements* elements_;
@@ -195,7 +196,7 @@ uhal_status run_compact(Queue& queue, const uhal_op& op) {
   const Space space = make_space(mask_views, 2), data = make_space(data_views, 2);
   if (space.count == 0) return count == nullptr ? UHAL_OK : fill_view(queue, 0, 0, *count);
 
-  const Elements elements{x, data};
+  const Elements elements{x, data.rank == 1 && data.strides[1][0] == 1};
   LayoutKind kind = widest(layout_kind(space), layout_kind(data));
   kind.wide |= !fits_32_bits(values);
   CountedParts parts(queue, mask, space, &elements, kind);

@@ -7,8 +7,9 @@
  * No group waits for another.
  *
  * Macros: X: the dtype of the mask, ELEMENT: of compact: a type of the size of x's elements, or of half of it where
- * HALVES is 2, ITEMS: neighbours that one work-item of count_parts looks at together: 16 of a mask of
- * bytes, else 8, DENSE: it lies in order and aligned to so many, UHAL_GROUP. */
+ * HALVES is 2, GATHER: of compact: x lies in order, and count_parts leaves its elements, not their places, ITEMS:
+ * neighbours that one work-item of count_parts looks at together: 16 of a mask of bytes, else 8, DENSE: it lies in order
+ * and aligned to so many, UHAL_GROUP. */
 #include "csrc/kernels/prelude/count_before.h"
 #include "csrc/kernels/prelude/group.h"
 
@@ -33,7 +34,7 @@
 #define PIECE (TURNS * ITEMS * UHAL_GROUP)
 
 /* Bytes that a list has for an element: a place, and what is compacted. */
-#ifdef ELEMENT
+#if GATHER
 #define LISTED_BYTES ((int32)sizeof(ELEMENT) * HALVES > 2 ? (int32)sizeof(ELEMENT) * HALVES : 2)
 #else
 #define LISTED_BYTES 2
@@ -48,28 +49,37 @@ UHAL_LAYOUT(MaskLayout, 2) /* row-major order, mask */
 #ifdef ELEMENT
 UHAL_LAYOUT(DataLayout, 2) /* row-major order, x */
 
+/* `offset`: where in x the element at `position` lies, in elements; `layout` is the kernel's, of x. */
+#if GATHER
+#define FIND_ELEMENT(position, offset) const INDEX offset = (position)
+#else
+#define FIND_ELEMENT(position, offset)            \
+  INDEX offsets[2] = {0, 0};                      \
+  UHAL_ADD_OFFSETS(layout, 2, position, offsets); \
+  const INDEX offset = offsets[1]
+#endif
+
 /* Copies the elements of `from` at first + places[0 to listed - 1] to each step-th of `to`. All of the group. */
-#define GATHER_ELEMENTS(from, layout, first, places, listed, to, step)   \
-  for (INDEX e = id; e < (listed); e += TURNS * UHAL_GROUP) {            \
-    ELEMENT elements[TURNS * HALVES];                                    \
-    UHAL_UNROLL for (int32 turn = 0; turn < TURNS; ++turn) {             \
-      const INDEX i = e + turn * UHAL_GROUP;                             \
-      if (i < (listed)) {                                                \
-        INDEX offsets[2] = {0, 0};                                       \
-        UHAL_ADD_OFFSETS(layout, 2, (first) + places[i], offsets);       \
-        UHAL_UNROLL for (int32 k = 0; k < HALVES; ++k) {                 \
-          elements[turn * HALVES + k] = (from)[offsets[1] * HALVES + k]; \
-        }                                                                \
-      }                                                                  \
-    }                                                                    \
-    UHAL_UNROLL for (int32 turn = 0; turn < TURNS; ++turn) {             \
-      const INDEX i = e + turn * UHAL_GROUP;                             \
-      if (i < (listed)) {                                                \
-        UHAL_UNROLL for (int32 k = 0; k < HALVES; ++k) {                 \
-          (to)[i * (step) * HALVES + k] = elements[turn * HALVES + k];   \
-        }                                                                \
-      }                                                                  \
-    }                                                                    \
+#define GATHER_ELEMENTS(from, first, places, listed, to, step)         \
+  for (INDEX e = id; e < (listed); e += TURNS * UHAL_GROUP) {          \
+    ELEMENT elements[TURNS * HALVES];                                  \
+    UHAL_UNROLL for (int32 turn = 0; turn < TURNS; ++turn) {           \
+      const INDEX i = e + turn * UHAL_GROUP;                           \
+      if (i < (listed)) {                                              \
+        FIND_ELEMENT((first) + places[i], offset);                     \
+        UHAL_UNROLL for (int32 k = 0; k < HALVES; ++k) {               \
+          elements[turn * HALVES + k] = (from)[offset * HALVES + k];   \
+        }                                                              \
+      }                                                                \
+    }                                                                  \
+    UHAL_UNROLL for (int32 turn = 0; turn < TURNS; ++turn) {           \
+      const INDEX i = e + turn * UHAL_GROUP;                           \
+      if (i < (listed)) {                                              \
+        UHAL_UNROLL for (int32 k = 0; k < HALVES; ++k) {               \
+          (to)[i * (step) * HALVES + k] = elements[turn * HALVES + k]; \
+        }                                                              \
+      }                                                                \
+    }                                                                  \
   }
 #endif
 
@@ -158,8 +168,8 @@ typedef union {
  * of TILE, and of RUN where it is longer than that; `elements` in all. */
 UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void count_parts(UHAL_POINTER(mask), UHAL_POINTER(totals),
                                                                UHAL_POINTER(counts), UHAL_POINTER(flags),
-#ifdef ELEMENT
-                                                               UHAL_POINTER(data), DataLayout data_layout,
+#if GATHER
+                                                               UHAL_POINTER(data),
 #endif
                                                                MaskLayout layout, INDEX elements, INDEX part_length) {
   UHAL_LOCAL_MEMORY int32 shares[UHAL_GROUP];
@@ -205,9 +215,9 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void count_parts(UHAL_POINTER(mask
     UHAL_BARRIER();
     UHAL_GLOBAL uhal_four_uint32* to = UHAL_ADDRESS(uhal_four_uint32, flags) + run / (FOUR * WORD);
     if (of_run <= MOST_LISTED(length)) {
-#ifdef ELEMENT
+#if GATHER
       UHAL_GLOBAL const ELEMENT* from = UHAL_ADDRESS(const ELEMENT, data);
-      GATHER_ELEMENTS(from, data_layout, run, listed.places, of_run, (UHAL_GLOBAL ELEMENT*)to, 1);
+      GATHER_ELEMENTS(from, run, listed.places, of_run, (UHAL_GLOBAL ELEMENT*)to, 1);
 #else
       for (INDEX pair = id; 2 * pair < of_run; pair += UHAL_GROUP) {
         ((UHAL_GLOBAL uint32*)to)[pair] = listed.pairs[pair];
@@ -266,19 +276,23 @@ UHAL_INLINE INDEX count_before_part(UHAL_GLOBAL const INDEX* totals, INDEX part,
     }                                                                                                   \
   }
 
-#ifdef ELEMENT
-
+#if GATHER
 #define WRITE_LISTED(first, list, listed)                                                                    \
   for (INDEX e = id; e < (listed) && before + e < room; e += UHAL_GROUP) {                                   \
     UHAL_UNROLL for (int32 k = 0; k < HALVES; ++k) {                                                         \
       values[(before + e) * value_step * HALVES + k] = ((UHAL_GLOBAL const ELEMENT*)(list))[e * HALVES + k]; \
     }                                                                                                        \
   }
+#else
+#define WRITE_LISTED(first, list, listed) WRITE_PLACES(first, ((UHAL_GLOBAL const uint16*)(list)), listed)
+#endif
 
-#define WRITE_PLACES(first, places, listed)                                                                  \
-  {                                                                                                          \
-    const INDEX wanted = room - before < (listed) ? room - before : (listed);                                \
-    GATHER_ELEMENTS(from, layout, first, places, wanted, values + before * value_step * HALVES, value_step); \
+#ifdef ELEMENT
+
+#define WRITE_PLACES(first, places, listed)                                                          \
+  {                                                                                                  \
+    const INDEX wanted = room - before < (listed) ? room - before : (listed);                        \
+    GATHER_ELEMENTS(from, first, places, wanted, values + before * value_step * HALVES, value_step); \
   }
 
 /* The elements of x at the places that are not 0; value r goes to r * value_step, those from `room` on are not there.
@@ -329,8 +343,6 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void compact(UHAL_POINTER(flags), 
       rest = quotient;                                                                                \
     }                                                                                                 \
   }
-
-#define WRITE_LISTED(first, list, listed) WRITE_PLACES(first, ((UHAL_GLOBAL const uint16*)(list)), listed)
 
 /* Row r of the indices begins at r * row_step; those from `room` on are not there. */
 UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void nonzero(UHAL_POINTER(flags), UHAL_POINTER(totals),
