@@ -320,8 +320,9 @@ template <typename T>
 bool in_packed_lines(const AxisTask& task, int64_t lines) {
   if (task.from->strides[task.axis] != 1 || task.to->strides[task.axis] != 1) return false;
   if (task.complex_length() > kLongestAlone && lines < (kThreads ? omp_get_max_threads() : 1)) return false;
-  return task.form == FftForm::kComplex ? FftPackedPlan<T>::takes(task.length)
-                                        : FftPackedRealPlan<T>::takes(task.length);
+  if (task.form == FftForm::kComplex) return FftPackedPlan<T>::takes(task.length);
+  return task.form == FftForm::kFromReal ? FftPackedRealPlan<T>::takes_lines(task.length)
+                                         : FftPackedRealPlan<T>::takes_spectra(task.length);
 }
 
 // Groups of lines, which begin at elements of both signals.
@@ -361,12 +362,13 @@ bool transform_packed_lines(const AxisTask& task, const Plan<T>& plan, const Spa
         }
       }
     }
+    const FftNextLines<T> next = {next_from, from_step, next_to, to_step};
     if (of_complex) {
-      plan.packed->run(from, to, task.inverse, scale, buffer);
+      plan.packed->run(from, to, task.inverse, scale, next, buffer);
     } else if (task.form == FftForm::kFromReal) {
-      plan.packed_real->run_from_real(from, to, task.inverse, scale, buffer);
+      plan.packed_real->run_from_real(from, to, task.inverse, scale, next, buffer);
     } else {
-      plan.packed_real->run_to_real(from, to, task.inverse, scale, buffer);
+      plan.packed_real->run_to_real(from, to, task.inverse, scale, next, buffer);
     }
   }
   return true;

@@ -25,6 +25,8 @@ inline constexpr int kLanes = kBytes / static_cast<int>(sizeof(T));
 // The numbers of as many rows as there are lanes.
 template <typename T>
 inline constexpr int64_t kSquare = kLanes<T> * kLanes<T>;
+// Lines whose columns share a vector at most: of four a half of a vector has two, which are transposed together.
+constexpr int kMostSideBySide = 4;
 // The elements of a row, a complex number of each lane.
 template <typename T>
 inline constexpr int64_t kRow = 2 * kLanes<T>;
@@ -35,6 +37,17 @@ template <typename T>
 constexpr int lane_of(int column) {
   return sizeof(T) == 4 ? column % 4 * 4 + column / 4 : column % 2 * 4 + column / 2;
 }
+
+// Where lines are, in registers: what is written might be their place otherwise, for all that the compiler knows.
+template <int count, typename T>
+struct LinesInRegisters {
+  T* of[count];
+
+  UNIHAL_INLINE explicit LinesInRegisters(T* const* lines) {
+#pragma GCC unroll 4
+    for (int line = 0; line < count; ++line) of[line] = lines[line];
+  }
+};
 
 template <typename T>
 UNIHAL_INLINE void load_packed(const T* from, T sign, WideNumber<T>& number) {
@@ -48,6 +61,28 @@ UNIHAL_INLINE void load_packed(const T* from, T sign, WideNumber<T>& number) {
     number.im = UNIHAL_SHUFFLE(low, high, WidePlaces8, 1, 5, 9, 13, 3, 7, 11, 15);
   }
   number.im *= sign;
+}
+
+// Row `row` of so many lines side by side.
+template <int lines, typename T>
+UNIHAL_INLINE void load_row(const T* const* from, int64_t row, T sign, WideNumber<T>& number) {
+  constexpr int kWidth = static_cast<int>(kRow<T>) / lines, kHalf = kLanes<T> / 2;
+  const int64_t at = row * kWidth;
+  if constexpr (lines == 1) {
+    load_packed(from[0] + at, sign, number);
+  } else {
+    Wide<T> low, high;
+    if constexpr (lines == 2) {
+      low = *reinterpret_cast<const LooseWide<T>*>(from[0] + at);
+      high = *reinterpret_cast<const LooseWide<T>*>(from[1] + at);
+    } else {
+      static_assert(lines == 4 && kWidth == kHalf);
+      load_halves(from[0] + at, from[1] + at, low);
+      load_halves(from[2] + at, from[3] + at, high);
+    }
+    part_pairs(low, high, number.re, number.im);
+    number.im *= sign;
+  }
 }
 
 // To one line, or to two that have half of the numbers each.
@@ -92,20 +127,22 @@ UNIHAL_INLINE void multiply_lanes(const T* factors, WideNumber<T>& number) {
   multiply(number, factor.re, factor.im);
 }
 
-// A pass over the columns. The first one reads a line; the last one, which has one part, multiplies by the lanes' roots
-// and may be in place.
-template <int Radix, bool is_first, bool is_last, typename T>
-UNIHAL_WIDE void run_columns(int64_t parts, int64_t stride, const T* twiddles, const T* lane_roots, const T* x, T sign,
-                             T* y) {
-  if constexpr (is_first) stride = 1;
+// A pass over the columns. The first one reads `first_of` lines, which is 0 in later ones; the last one, which has one
+// part, multiplies by the lanes' roots and may be in place.
+template <int Radix, int first_of, bool is_last, typename T>
+UNIHAL_WIDE void run_columns(int64_t parts, int64_t stride, const T* twiddles, const T* lane_roots,
+                             const T* const* from, const T* x, T sign, T* y) {
+  constexpr bool kIsFirst = first_of > 0;
+  if constexpr (kIsFirst) stride = 1;
   if constexpr (is_last) parts = 1;
+  const LinesInRegisters<std::max(first_of, 1), const T> lines(from);
   const int64_t step = kRow<T> * stride, distance = step * parts;
   for (int64_t part = 0; part < parts; ++part, twiddles += 2 * (Radix - 1), y += (Radix - 1) * step) {
     for (const T* const end = x + step; x < end; x += kRow<T>, y += kRow<T>, lane_roots += kRow<T>) {
       transform_numbers<Radix, T, kBytes>(
           [=](int j, auto& number) UNIHAL_INLINE_LAMBDA {
-            if constexpr (is_first) {
-              load_packed(x + distance * j, sign, number);
+            if constexpr (kIsFirst) {
+              load_row<first_of>(lines.of, part + parts * j, sign, number);
             } else {
               load(x + distance * j, number);
             }
@@ -207,10 +244,102 @@ UNIHAL_INLINE void store_rows_of_square(const T* x, T re_factor, T im_factor, T*
   });
 }
 
+// What the next lines, side by side, have at the rows of the square that begins with row `row`. The rows of a pass are
+// in more places of a line than a processor looks ahead at by itself.
+template <int lines, typename T>
+UNIHAL_INLINE void ask_for_square(const FftNextLines<T>& next, int64_t row) {
+  constexpr int64_t kElements = 2 * kSquare<T> / lines;
+  const int64_t at = row * (kRow<T> / lines);
+#pragma GCC unroll 4
+  for (int line = 0; line < lines; ++line) {
+    for (int64_t i = at; i < at + kElements; i += kLanes<T>) {
+      __builtin_prefetch(next.from + next.from_step * line + i, 0);
+      __builtin_prefetch(next.to + next.to_step * line + i, 1);
+    }
+  }
+}
+
+// The transforms of a square's rows, of lines side by side, from row `row` of so many on.
+template <int lines, bool is_scaled, typename T>
+UNIHAL_INLINE void run_short_rows(int64_t row, int64_t rows, const T* x, T re_factor, T im_factor, T* const* to) {
+  constexpr int kHalf = kLanes<T> / 2, kColumns = kLanes<T> / lines;
+#pragma GCC unroll 2
+  for (int half = 0; half < 2; ++half) {
+    Wide<T> re[kHalf], im[kHalf];
+    transpose_half(x + half * kHalf, re);
+    transpose_half(x + kLanes<T> + half * kHalf, im);
+#pragma GCC unroll 2
+    for (int i = 0; i < lines / 2; ++i) {
+      T* const line = to[half * (lines / 2) + i];
+      transform_numbers<kColumns, T, kBytes>(
+          [&](int j, auto& number) UNIHAL_INLINE_LAMBDA {
+            number.re = re[i * kColumns + j];
+            number.im = im[i * kColumns + j];
+          },
+          [=](int j, auto number) UNIHAL_INLINE_LAMBDA {
+            if constexpr (is_scaled) {
+              number.re *= re_factor;
+              number.im *= im_factor;
+            }
+            store_packed<1>(number, &line, 2 * (row + rows * j));
+          });
+    }
+  }
+}
+
+// The same of four lines with fewer rows than a square has, but more than half as many: vectors go beyond their
+// numbers, to where those of the next column go next, and of the last one up to the end of the line.
 template <bool is_scaled, typename T>
-UNIHAL_WIDE void run_rows(int64_t rows, const T* x, T re_factor, T im_factor, T* to) {
-  for (int64_t row = 0; row < rows; row += kLanes<T>, x += kLanes<T> * kRow<T>) {
-    store_rows_of_square<1, is_scaled>(x, re_factor, im_factor, &to, 2 * row, 2 * rows);
+UNIHAL_WIDE void run_few_rows(int64_t rows, const T* x, T re_factor, T im_factor, T* const* to,
+                              const FftNextLines<T>& next) {
+  constexpr int kHalf = kLanes<T> / 2, kColumns = kLanes<T> / kMostSideBySide;
+  ask_for_square<kMostSideBySide>(next, 0);
+#pragma GCC unroll 2
+  for (int half = 0; half < 2; ++half) {
+    Wide<T> re[kHalf], im[kHalf];
+    transpose_half(x + half * kHalf, re);
+    transpose_half(x + kLanes<T> + half * kHalf, im);
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; ++i) {
+      WideNumber<T> numbers[kColumns];
+      transform_numbers<kColumns, T, kBytes>(
+          [&](int j, auto& number) UNIHAL_INLINE_LAMBDA {
+            number.re = re[i * kColumns + j];
+            number.im = im[i * kColumns + j];
+          },
+          [&](int j, auto number) UNIHAL_INLINE_LAMBDA {
+            if constexpr (is_scaled) {
+              number.re *= re_factor;
+              number.im *= im_factor;
+            }
+            numbers[j] = number;
+          });
+      T* const line = to[2 * half + i];
+#pragma GCC unroll 4
+      for (int j = 0; j < kColumns - 1; ++j) store_packed<1>(numbers[j], &line, 2 * rows * j);
+      FftPackedRow<T> last;
+      T* const row = last.numbers;
+      store_packed<1>(numbers[kColumns - 1], &row, 0);
+      std::copy_n(row, 2 * rows, line + 2 * rows * (kColumns - 1));
+    }
+  }
+}
+
+// Of all rows, of which the last ones of a square before may be transformed again.
+template <int lines, bool is_scaled, typename T>
+UNIHAL_WIDE void run_rows(int64_t rows, const T* x, T re_factor, T im_factor, T* const* lines_to,
+                          const FftNextLines<T>& next_lines) {
+  const LinesInRegisters<lines, T> to(lines_to);
+  const FftNextLines<T> next = next_lines;
+  for (int64_t begin = 0; begin < rows; begin += kLanes<T>) {
+    const int64_t row = std::min<int64_t>(begin, rows - kLanes<T>);
+    const T* const square = x + row * kRow<T>;
+    ask_for_square<lines>(next, begin);
+    if constexpr (lines == 1) {
+      store_rows_of_square<1, is_scaled>(square, re_factor, im_factor, to.of, 2 * row, 2 * rows);
+    } else {
+      run_short_rows<lines, is_scaled>(row, rows, square, re_factor, im_factor, to.of);
+    }
   }
 }
 
@@ -227,17 +356,6 @@ UNIHAL_INLINE void run_columns_of_square(const T* lane_roots, T* square, const R
   }
 }
 
-// Where lines are, in registers: what is written might be their place otherwise, for all that the compiler knows.
-template <int together, typename T>
-struct SquareLines {
-  T* of[together];
-
-  UNIHAL_INLINE explicit SquareLines(T* const* lines) {
-#pragma GCC unroll 4
-    for (int line = 0; line < together; ++line) of[line] = lines[line];
-  }
-};
-
 // All of some lines that are one square together.
 template <int together, bool is_scaled, typename T>
 UNIHAL_WIDE void run_square(const T* const* from, const T* lane_roots, T sign, T re_factor, T im_factor, T* const* to,
@@ -253,7 +371,7 @@ UNIHAL_WIDE void run_square(const T* const* from, const T* lane_roots, T sign, T
       __builtin_prefetch(from[0] + kLanes<T> * kRow<T> + i);
     }
   }
-  const SquareLines<together, T> lines(to);
+  const LinesInRegisters<together, T> lines(to);
   store_rows_of_square<together, is_scaled>(square, re_factor, im_factor, lines.of, 0, kRow<T> / together);
 }
 
@@ -356,7 +474,7 @@ UNIHAL_WIDE void run_square_from_real(const T* const* from, const T* lane_roots,
   });
   run_rows_of_square(square,
                      [=](int j, const auto& number) UNIHAL_INLINE_LAMBDA { store(numbers + kRow<T> * j, number); });
-  const SquareLines<together, T> lines(to);
+  const LinesInRegisters<together, T> lines(to);
   const T half = factor / 2, im_half = im_factor / 2;
   for (int j = 0; j < kLanes<T>; j += 2, half_roots += 2 * kRow<T>) {
     WideNumber<T> spectrum[2];
@@ -416,16 +534,32 @@ UNIHAL_WIDE void run_square_to_real(const T* const* from, const T* lane_roots, c
     number.re = sum.re + difference.re * root.im - difference.im * root.re;
     number.im = -(sum.im + difference.im * root.im + difference.re * root.re);
   });
-  const SquareLines<together, T> lines(to);
+  const LinesInRegisters<together, T> lines(to);
   store_rows_of_square<together, true>(square, factor, -factor, lines.of, 0, kRow<T> / together);
 }
 
-template <bool is_first, bool is_last, typename T>
-void run_columns(int radix, int64_t parts, int64_t stride, const T* twiddles, const T* lane_roots, const T* x, T sign,
-                 T* y) {
-  with_radix(radix, [&](auto constant) {
-    run_columns<constant(), is_first, is_last>(parts, stride, twiddles, lane_roots, x, sign, y);
-  });
+template <typename T>
+using RunColumns = void (*)(int64_t parts, int64_t stride, const T* twiddles, const T* lane_roots, const T* const* from,
+                            const T* x, T sign, T* y);
+
+template <int Radix, typename T>
+RunColumns<T> columns_run(int lines, bool is_first, bool is_last) {
+  if (!is_first) return is_last ? run_columns<Radix, 0, true, T> : run_columns<Radix, 0, false, T>;
+  // One pass is enough for columns of a butterfly, of one line.
+  if (is_last) return run_columns<Radix, 1, true, T>;
+  return lines == 1 ? run_columns<Radix, 1, false, T>
+                    : (lines == 2 ? run_columns<Radix, 2, false, T> : run_columns<Radix, 4, false, T>);
+}
+
+template <int lines, typename T>
+void run_rows(int64_t rows, T* x, T factor, T sign, T* const* to, const FftNextLines<T>& next) {
+  const bool is_scaled = factor != 1 || sign != 1;
+  auto run = is_scaled ? run_rows<lines, true, T> : run_rows<lines, false, T>;
+  if (rows < kLanes<T>) {
+    std::fill(x + rows * kRow<T>, x + kLanes<T> * kRow<T>, T(0));
+    run = is_scaled ? run_few_rows<true, T> : run_few_rows<false, T>;
+  }
+  run(rows, x, factor, factor * sign, to, next);
 }
 
 template <int together, typename T>
@@ -438,22 +572,30 @@ void run_square(const T* const* from, const T* lane_roots, T sign, T factor, T* 
 }  // namespace
 
 template <typename T>
-bool FftPackedPlan<T>::takes(int64_t n) {
-  if (!has_wide_vectors()) return false;
-  if (n == kSquare<T> / 2 || n == kSquare<T> / kMostTogether) return true;
-  if (n % kSquare<T> != 0 || n > kLongest) return false;
-  for (const int prime : {2, 3, 5}) {
-    while (n % prime == 0) n /= prime;
+int FftPackedPlan<T>::columns_of(int64_t n) {
+  if (!has_wide_vectors() || n > kLongest) return 0;
+  if (kSquare<T> % n == 0 && kSquare<T> / n <= kMostTogether) return kLanes<T>;
+  for (int columns = kLanes<T>; columns >= kLanes<T> / kMostSideBySide; columns /= 2) {
+    const bool few = columns == kLanes<T> / kMostSideBySide && columns >= 4 && n / columns > kLanes<T> / 2;
+    if (n % columns != 0 || (n / columns < kLanes<T> && !few)) continue;
+    int64_t rest = n;
+    for (const int prime : {2, 3, 5}) {
+      while (rest % prime == 0) rest /= prime;
+    }
+    return rest == 1 ? columns : 0;
   }
-  return n == 1;
+  return 0;
 }
 
 template <typename T>
-FftPackedPlan<T>::FftPackedPlan(int64_t n) : n_(n), together_(static_cast<int>(std::max<int64_t>(kSquare<T> / n, 1))) {
+FftPackedPlan<T>::FftPackedPlan(int64_t n)
+    : n_(n),
+      rows_(n / columns_of(n)),
+      is_square_(kSquare<T> % n == 0),
+      together_(static_cast<int>(is_square_ ? kSquare<T> / n : kLanes<T> * rows_ / n)) {
   const RootsOfUnity<T> roots(n);
-  const int64_t rows = n / kLanes<T>;
-  int64_t length = rows;
-  for (const int radix : radices_of(rows)) {
+  int64_t length = rows_;
+  for (const int radix : radices_of(rows_)) {
     const int64_t parts = length / radix;
     passes_.push_back({radix, parts, twiddles_.size()});
     for (int64_t part = 0; part < parts; ++part) {
@@ -466,52 +608,59 @@ FftPackedPlan<T>::FftPackedPlan(int64_t n) : n_(n), together_(static_cast<int>(s
     }
     length = parts;
   }
-  lane_roots_.resize(static_cast<size_t>(rows));
-  for (int64_t row = 0; row < rows; ++row) {
+  lane_roots_.resize(static_cast<size_t>(rows_));
+  const int columns = static_cast<int>(n / rows_);
+  for (int64_t row = 0; row < rows_; ++row) {
     T* const re = lane_roots_[static_cast<size_t>(row)].numbers;
-    for (int column = 0; column < kLanes<T>; ++column) {
-      const int lane = lane_of<T>(column);
-      roots.get(row * column, re + lane, re + kLanes<T> + lane);
+    for (int i = 0; i < kLanes<T>; ++i) {
+      const int lane = columns == kLanes<T> ? lane_of<T>(i) : i;
+      roots.get(row * (i % columns), re + lane, re + kLanes<T> + lane);
     }
   }
 }
 
 template <typename T>
 int64_t FftPackedPlan<T>::buffer_elements() const {
-  return 2 * n_ * (passes_.size() > 2 ? 2 : together_);
+  const int64_t rows = is_square_ ? kLanes<T> : std::max<int64_t>(rows_, kLanes<T>);
+  return kRow<T> * rows * (passes_.size() > 2 ? 2 : 1);
 }
 
 template <typename T>
-void FftPackedPlan<T>::run(const T* const* from, T* const* to, bool inverse, T factor, T* buffer) const {
+void FftPackedPlan<T>::run(const T* const* from, T* const* to, bool inverse, T factor, const FftNextLines<T>& next,
+                           T* buffer) const {
   const T sign = inverse ? T(-1) : T(1);
   const T* const roots = lane_roots();
-  if (n_ <= kSquare<T>) {
+  if (is_square_) {
     const auto run = together_ == 1 ? run_square<1, T> : together_ == 2 ? run_square<2, T> : run_square<4, T>;
     return run(from, roots, sign, factor, to, buffer);
   }
-  const T* x = from[0];
-  T *y = buffer, *other = buffer + 2 * n_;
+  T *x = nullptr, *y = buffer, *other = buffer + kRow<T> * rows_;
   for (size_t i = 0; i < passes_.size(); ++i) {
     const Pass& pass = passes_[i];
     const bool is_first = i == 0, is_last = i + 1 == passes_.size();
-    const int64_t stride = n_ / kLanes<T> / pass.parts / pass.radix;
     if (is_last && !is_first) std::swap(y, other);  // in place
-    const auto run = is_first  ? is_last ? run_columns<true, true, T> : run_columns<true, false, T>
-                     : is_last ? run_columns<false, true, T>
-                               : run_columns<false, false, T>;
-    run(pass.radix, pass.parts, stride, twiddles_.data() + pass.twiddles, roots, x, sign, y);
+    with_radix(pass.radix, [&](auto radix) {
+      columns_run<radix(), T>(together_, is_first, is_last)(pass.parts, rows_ / pass.parts / pass.radix,
+                                                            twiddles_.data() + pass.twiddles, roots, from, x, sign, y);
+    });
     x = y;
     std::swap(y, other);
   }
-  const auto run = factor == 1 && !inverse ? run_rows<false, T> : run_rows<true, T>;
-  run(n_ / kLanes<T>, x, factor, factor * sign, to[0]);
+  const auto run = together_ == 1 ? run_rows<1, T> : together_ == 2 ? run_rows<2, T> : run_rows<4, T>;
+  run(rows_, x, factor, sign, to, next);
+}
+
+template <typename T>
+bool FftPackedRealPlan<T>::takes_spectra(int64_t length) {
+  const int64_t m = length / 2;
+  return takes_lines(length) && (m % kSquare<T> == 0 || kSquare<T> % m == 0);
 }
 
 template <typename T>
 FftPackedRealPlan<T>::FftPackedRealPlan(int64_t length) : m_(length / 2), halves_(m_) {
   constexpr int64_t kNumbers = kLanes<T> / 2;
   const RootsOfUnity<T> powers(length);
-  if (m_ <= kSquare<T>) {
+  if (halves_.is_square()) {
     const int rows = kLanes<T> / together();
     const auto add = [&](std::vector<FftPackedRow<T>>& table, int count, const auto& place_of) {
       for (int j = 0; j < count; ++j) {
@@ -545,28 +694,35 @@ int64_t FftPackedRealPlan<T>::buffer_elements() const {
 }
 
 template <typename T>
-void FftPackedRealPlan<T>::run_from_real(const T* const* from, T* const* to, bool inverse, T factor, T* buffer) const {
-  if (m_ <= kSquare<T>) {
+void FftPackedRealPlan<T>::run_from_real(const T* const* from, T* const* to, bool inverse, T factor,
+                                         const FftNextLines<T>& next, T* buffer) const {
+  if (halves_.is_square()) {
     const auto run = together() == 1   ? run_square_from_real<1, T>
                      : together() == 2 ? run_square_from_real<2, T>
                                        : run_square_from_real<4, T>;
     return run(from, halves_.lane_roots(), spectrum_roots_.front().numbers, factor, inverse ? -factor : factor, to,
                buffer);
   }
-  T* const line = buffer;
-  halves_.run(from, &line, false, T(1), buffer + 2 * m_);
+  T* lines[FftPackedPlan<T>::kMostTogether];
+  for (int i = 0; i < together(); ++i) lines[i] = buffer + 2 * m_ * i;
+  halves_.run(from, lines, false, T(1), next, buffer + 2 * m_ * together());
   const T half = factor / 2, im_half = inverse ? -half : half;
   const PairFactors<T> read = {1, 1, 1, -1}, written = {half, im_half, half, -im_half};
-  change_pairs<true>(m_, roots_.data(), line, read, written, to[0]);
-  to[0][0] = (line[0] + line[1]) * factor;
-  to[0][2 * m_] = (line[0] - line[1]) * factor;
-  to[0][1] = to[0][2 * m_ + 1] = 0;
+  for (int i = 0; i < together(); ++i) {
+    const T* const line = lines[i];
+    T* const spectrum = to[i];
+    change_pairs<true>(m_, roots_.data(), line, read, written, spectrum);
+    spectrum[0] = (line[0] + line[1]) * factor;
+    spectrum[2 * m_] = (line[0] - line[1]) * factor;
+    spectrum[1] = spectrum[2 * m_ + 1] = 0;
+  }
 }
 
 template <typename T>
-void FftPackedRealPlan<T>::run_to_real(const T* const* from, T* const* to, bool inverse, T factor, T* buffer) const {
+void FftPackedRealPlan<T>::run_to_real(const T* const* from, T* const* to, bool inverse, T factor,
+                                       const FftNextLines<T>& next, T* buffer) const {
   const T sign = inverse ? T(1) : T(-1);
-  if (m_ <= kSquare<T>) {
+  if (halves_.is_square()) {
     const auto run = together() == 1   ? run_square_to_real<1, T>
                      : together() == 2 ? run_square_to_real<2, T>
                                        : run_square_to_real<4, T>;
@@ -577,7 +733,7 @@ void FftPackedRealPlan<T>::run_to_real(const T* const* from, T* const* to, bool 
   change_pairs<false>(m_, roots_.data(), from[0], read, written, line);
   line[0] = from[0][0] + from[0][2 * m_];
   line[1] = from[0][0] - from[0][2 * m_];
-  halves_.run(&line, to, true, factor, buffer + 2 * m_);
+  halves_.run(&line, to, true, factor, next, buffer + 2 * m_);
 }
 
 template class FftPackedPlan<float>;

@@ -3,7 +3,8 @@
 //
 // A line of n numbers is a matrix with a column for each lane of a vector. Its columns are transformed as many lines
 // are (fft_lines.h), without a shuffle; its rows as columns of squares of numbers that are transposed in registers.
-// Short lines are some rows of a square each.
+// Where n is no such multiple, or has fewer rows than a square, two or four lines with half or a quarter of the columns
+// lie side by side. The shortest lines are some rows of a square each.
 #pragma once
 
 #include <cstddef>
@@ -18,22 +19,33 @@ struct alignas(64) FftPackedRow {
   T numbers[128 / sizeof(T)];
 };
 
+// Where the lines that follow probably are, so many elements from one to the next: they are asked for meanwhile.
+template <typename T>
+struct FftNextLines {
+  const T* from;
+  int64_t from_step;
+  const T* to;
+  int64_t to_step;
+};
+
 template <typename T>
 class FftPackedPlan {
  public:
   // Whether there are such transforms of a length, and they are worth it on this processor.
-  static bool takes(int64_t n);
+  static bool takes(int64_t n) { return columns_of(n) > 0; }
 
   explicit FftPackedPlan(int64_t n);
 
-  // So many lines, which are one square, are transformed together.
+  // So many lines, side by side or one after the other in a square, are transformed together.
   static constexpr int kMostTogether = 4;
   int together() const { return together_; }
+  // Whether together they are one square.
+  bool is_square() const { return is_square_; }
   // The elements of the buffer that run() needs, aligned to 64 bytes.
   int64_t buffer_elements() const;
   // The forward transforms, or the unscaled inverse ones, times a factor, of together() lines. Lines may be transformed
   // in place, and be the same.
-  void run(const T* const* from, T* const* to, bool inverse, T factor, T* buffer) const;
+  void run(const T* const* from, T* const* to, bool inverse, T factor, const FftNextLines<T>& next, T* buffer) const;
   // What the columns' transforms are multiplied by.
   const T* lane_roots() const { return lane_roots_.front().numbers; }
 
@@ -44,7 +56,11 @@ class FftPackedPlan {
     size_t twiddles;  // of part p > 0 at twiddles + 2 * (radix - 1) * p
   };
 
-  int64_t n_;
+  // Of a line's matrix; 0 where there are no such transforms.
+  static int columns_of(int64_t n);
+
+  int64_t n_, rows_;
+  bool is_square_;
   int together_;
   std::vector<Pass> passes_;
   std::vector<T> twiddles_;
@@ -56,17 +72,21 @@ class FftPackedPlan {
 template <typename T>
 class FftPackedRealPlan {
  public:
-  // Half a line's length is one that complex lines may have.
-  static bool takes(int64_t length) { return length % 2 == 0 && FftPackedPlan<T>::takes(length / 2); }
+  // Whether half a line's length is one that complex lines may have; and whether what is read of spectra goes through
+  // the passes so often that it matters little that it was written at other places just before.
+  static bool takes_lines(int64_t length) { return length % 2 == 0 && FftPackedPlan<T>::takes(length / 2); }
+  static bool takes_spectra(int64_t length);
 
   explicit FftPackedRealPlan(int64_t length);
 
   int together() const { return halves_.together(); }
   int64_t buffer_elements() const;
   // From real lines to their half spectra of length / 2 + 1 numbers, whose conjugates the inverse transforms are.
-  void run_from_real(const T* const* from, T* const* to, bool inverse, T factor, T* buffer) const;
+  void run_from_real(const T* const* from, T* const* to, bool inverse, T factor, const FftNextLines<T>& next,
+                     T* buffer) const;
   // Back. Imaginary parts that a real line's spectrum cannot have are not read.
-  void run_to_real(const T* const* from, T* const* to, bool inverse, T factor, T* buffer) const;
+  void run_to_real(const T* const* from, T* const* to, bool inverse, T factor, const FftNextLines<T>& next,
+                   T* buffer) const;
 
  private:
   // Of as many numbers k as a vector holds, twice each: the imaginary part of exp(-2 pi i k / length), and the real one
