@@ -259,10 +259,13 @@ UNIHAL_INLINE void ask_for_square(const FftNextLines<T>& next, int64_t row) {
   }
 }
 
-// The transforms of a square's rows, of lines side by side, from row `row` of so many on.
-template <int lines, bool is_scaled, typename T>
+// The transforms of a square's rows, of lines side by side, from row `row` of so many on. `are_few`: a line has fewer
+// than a square, but more than half as many. Then vectors go beyond their numbers, to where those of the next column go
+// next, and of the last one up to the end of the line.
+template <int lines, bool are_few, bool is_scaled, typename T>
 UNIHAL_INLINE void run_short_rows(int64_t row, int64_t rows, const T* x, T re_factor, T im_factor, T* const* to) {
   constexpr int kHalf = kLanes<T> / 2, kColumns = kLanes<T> / lines;
+  static_assert(!are_few || kColumns == 4 || kColumns == 2);  // whose transforms write one after the other
 #pragma GCC unroll 2
   for (int half = 0; half < 2; ++half) {
     Wide<T> re[kHalf], im[kHalf];
@@ -281,48 +284,25 @@ UNIHAL_INLINE void run_short_rows(int64_t row, int64_t rows, const T* x, T re_fa
               number.re *= re_factor;
               number.im *= im_factor;
             }
-            store_packed<1>(number, &line, 2 * (row + rows * j));
+            const int64_t at = 2 * (row + rows * j);
+            if (are_few && j == kColumns - 1) {
+              FftPackedRow<T> last;
+              T* const whole = last.numbers;
+              store_packed<1>(number, &whole, 0);
+              std::copy_n(whole, 2 * rows, line + at);
+            } else {
+              store_packed<1>(number, &line, at);
+            }
           });
     }
   }
 }
 
-// The same of four lines with fewer rows than a square has, but more than half as many: vectors go beyond their
-// numbers, to where those of the next column go next, and of the last one up to the end of the line.
 template <bool is_scaled, typename T>
 UNIHAL_WIDE void run_few_rows(int64_t rows, const T* x, T re_factor, T im_factor, T* const* to,
                               const FftNextLines<T>& next) {
-  constexpr int kHalf = kLanes<T> / 2, kColumns = kLanes<T> / kMostSideBySide;
   ask_for_square<kMostSideBySide>(next, 0);
-#pragma GCC unroll 2
-  for (int half = 0; half < 2; ++half) {
-    Wide<T> re[kHalf], im[kHalf];
-    transpose_half(x + half * kHalf, re);
-    transpose_half(x + kLanes<T> + half * kHalf, im);
-#pragma GCC unroll 2
-    for (int i = 0; i < 2; ++i) {
-      WideNumber<T> numbers[kColumns];
-      transform_numbers<kColumns, T, kBytes>(
-          [&](int j, auto& number) UNIHAL_INLINE_LAMBDA {
-            number.re = re[i * kColumns + j];
-            number.im = im[i * kColumns + j];
-          },
-          [&](int j, auto number) UNIHAL_INLINE_LAMBDA {
-            if constexpr (is_scaled) {
-              number.re *= re_factor;
-              number.im *= im_factor;
-            }
-            numbers[j] = number;
-          });
-      T* const line = to[2 * half + i];
-#pragma GCC unroll 4
-      for (int j = 0; j < kColumns - 1; ++j) store_packed<1>(numbers[j], &line, 2 * rows * j);
-      FftPackedRow<T> last;
-      T* const row = last.numbers;
-      store_packed<1>(numbers[kColumns - 1], &row, 0);
-      std::copy_n(row, 2 * rows, line + 2 * rows * (kColumns - 1));
-    }
-  }
+  run_short_rows<kMostSideBySide, true, is_scaled>(0, rows, x, re_factor, im_factor, to);
 }
 
 // Of all rows, of which the last ones of a square before may be transformed again.
@@ -338,7 +318,7 @@ UNIHAL_WIDE void run_rows(int64_t rows, const T* x, T re_factor, T im_factor, T*
     if constexpr (lines == 1) {
       store_rows_of_square<1, is_scaled>(square, re_factor, im_factor, to.of, 2 * row, 2 * rows);
     } else {
-      run_short_rows<lines, is_scaled>(row, rows, square, re_factor, im_factor, to.of);
+      run_short_rows<lines, false, is_scaled>(row, rows, square, re_factor, im_factor, to.of);
     }
   }
 }
