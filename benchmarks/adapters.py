@@ -9,6 +9,7 @@ As selections.py, which says how it is measured: the ratio is ours over the CPU'
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import measure
@@ -378,6 +379,8 @@ def of_torch(device: str) -> Calls:
     spectra = put((state.normal(size=(64, 4096)) + 1j * state.normal(size=(64, 4096))).astype("complex64"))
     real_signal = normal(64, 4096)
     few_spectra, double_spectra = spectra[:, :512].contiguous(), spectra.to(torch.complex128)
+    lines = {n: normal(1024, n) for n in (64, 96, 400, 1000)}
+    complex_lines = {n: real.to(torch.complex64) for n, real in lines.items()}
     half_table, brain_table = (table.detach().to(each) for each in (torch.float16, torch.bfloat16))
     small_bags = put(state.integers(0, 20000, (64, 10)))
     scale, zero = put(np.float32([0.02])), put(np.int32([0]))
@@ -472,6 +475,8 @@ def of_torch(device: str) -> Calls:
         "rfft of 64x4096": lambda: torch.fft.rfft(real_signal),
         "fft of 1024x256": lambda: torch.fft.fft(spectra.view(1024, 256)),
         "fft of 64x512": lambda: torch.fft.fft(few_spectra),
+        **{f"fft of 1024x{n}": partial(torch.fft.fft, x) for n, x in complex_lines.items()},
+        **{f"rfft of 1024x{n}": partial(torch.fft.rfft, x) for n, x in lines.items()},
         "complex exp": lambda: torch.exp(spectra),
         "complex sum of two": lambda: spectra + spectra,
         "complex product": lambda: spectra * spectra,
