@@ -10,10 +10,15 @@
 #else
 #define UNIHAL_VECTORIZED __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #endif
-// Of what only processors with vectors of 64 bytes run.
-#define UNIHAL_WIDE __attribute__((target("arch=x86-64-v4")))
 #else
 #define UNIHAL_VECTORIZED
+#endif
+
+// Put before the definition of what only processors with vectors of 64 bytes run. Nothing is chosen at load, so
+// sanitizers do not mind.
+#if defined(__x86_64__)
+#define UNIHAL_WIDE __attribute__((target("arch=x86-64-v4")))
+#else
 #define UNIHAL_WIDE
 #endif
 
