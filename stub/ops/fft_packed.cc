@@ -265,7 +265,7 @@ UNIHAL_INLINE void ask_for_square(const FftNextLines<T>& next, int64_t row) {
 template <int lines, bool are_few, bool is_scaled, typename T>
 UNIHAL_INLINE void run_short_rows(int64_t row, int64_t rows, const T* x, T re_factor, T im_factor, T* const* to) {
   constexpr int kHalf = kLanes<T> / 2, kColumns = kLanes<T> / lines;
-  static_assert(!are_few || kColumns == 4 || kColumns == 2);  // whose transforms write one after the other
+  static_assert(!are_few || kColumns <= 4);  // their transforms write one column after the other
 #pragma GCC unroll 2
   for (int half = 0; half < 2; ++half) {
     Wide<T> re[kHalf], im[kHalf];
@@ -556,7 +556,8 @@ int FftPackedPlan<T>::columns_of(int64_t n) {
   if (!has_wide_vectors() || n > kLongest) return 0;
   if (kSquare<T> % n == 0 && kSquare<T> / n <= kMostTogether) return kLanes<T>;
   for (int columns = kLanes<T>; columns >= kLanes<T> / kMostSideBySide; columns /= 2) {
-    const bool few = columns == kLanes<T> / kMostSideBySide && columns >= 4 && n / columns > kLanes<T> / 2;
+    // Squares that are not full are for the shortest lines, of which run_few_rows() takes four columns.
+    const bool few = columns == kLanes<T> / kMostSideBySide && columns == 4 && n / columns > kLanes<T> / 2;
     if (n % columns != 0 || (n / columns < kLanes<T> && !few)) continue;
     int64_t rest = n;
     for (const int prime : {2, 3, 5}) {
