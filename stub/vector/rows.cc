@@ -297,9 +297,20 @@ inline bool sum_segment(const LookedUpRows& problem, const Elements<Index>& elem
   return true;
 }
 
-template <class T, class Stored, class Index, bool weighted, int64_t vectors>
+// Whether numbers lie one after the other, and sums are wanted.
+inline bool is_usual(const LookedUpRows& problem) {
+  return problem.index_step == 1 && problem.offset_step == 1 && problem.wide_offsets && !problem.mean;
+}
+
+template <class T, class Stored, class Index, bool weighted, int64_t vectors, bool usual>
 int64_t sum_segments_of(const LookedUpRows& given, int64_t first, int64_t last) {
-  const LookedUpRows problem = given;  // which results are none of, so that it stays in registers
+  LookedUpRows problem = given;  // which results are none of, so that it stays in registers
+  if constexpr (usual) {         // of which there are too few for all of it: what is known needs none
+    problem.index_step = 1;
+    problem.offset_step = 1;
+    problem.wide_offsets = true;
+    problem.mean = false;
+  }
   const auto offset_at = [&](int64_t segment) -> int64_t {
     const int64_t at = segment * problem.offset_step;
     return problem.wide_offsets ? static_cast<const int64_t*>(problem.offsets)[at]
@@ -329,11 +340,13 @@ int64_t sum_rows_of_width(const LookedUpRows& problem, int64_t first, int64_t la
   constexpr int64_t kLanes = Lanes<T, kVectorBytes>::kCount;
   switch (problem.length) {
     case 4 * kLanes:
-      return sum_segments_of<T, Stored, Index, weighted, 4>(problem, first, last);
+      return is_usual(problem) ? sum_segments_of<T, Stored, Index, weighted, 4, true>(problem, first, last)
+                               : sum_segments_of<T, Stored, Index, weighted, 4, false>(problem, first, last);
     case 8 * kLanes:
-      return sum_segments_of<T, Stored, Index, weighted, 8>(problem, first, last);
+      return is_usual(problem) ? sum_segments_of<T, Stored, Index, weighted, 8, true>(problem, first, last)
+                               : sum_segments_of<T, Stored, Index, weighted, 8, false>(problem, first, last);
     default:
-      return sum_segments_of<T, Stored, Index, weighted, 0>(problem, first, last);
+      return sum_segments_of<T, Stored, Index, weighted, 0, false>(problem, first, last);
   }
 }
 
