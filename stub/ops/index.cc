@@ -182,6 +182,21 @@ UNIHAL_INLINE void gather_many(int64_t count, const Index* indices, int64_t stri
   for (; i < count; ++i) other(i);
 }
 
+// Of one element that stands for all of an axis, as where indices are only checked: no index is needed to find it.
+template <class Index, class Blob, class Other>
+UNIHAL_INLINE void gather_repeated(int64_t count, const Index* indices, int64_t length, const Blob* from, Blob* to,
+                                   const Other& other) {
+  int64_t i = 0;
+  for (; i + kTogether <= count; i += kTogether) {
+    if (any_outside<kTogether>(indices + i, 1, 0, length)) {
+      for (int64_t k = 0; k < kTogether; ++k) other(i + k);
+    } else {
+      std::fill_n(to + i, kTogether, *from);
+    }
+  }
+  for (; i < count; ++i) other(i);
+}
+
 // Of an axis of up to so many elements all are read, and the wanted one is taken: rows are then read as vectors.
 constexpr int64_t kFewAlong = 6;
 
@@ -243,6 +258,8 @@ UNIHAL_VECTORIZED void gather_run(const IndexProblem& problem, Resolver& resolve
     };
     if (is_plain && step == 1) {
       gather_many(count, indices, 1, length, from, 0, 1, to, 1, one);
+    } else if (is_plain && step == 0) {
+      gather_repeated(count, indices, length, from, to, one);
     } else if (is_plain) {
       gather_many(count, indices, 1, length, from, 0, step, to, 1, one);
     } else if (is_dense && from_stride == 1) {  // along another axis than the last one

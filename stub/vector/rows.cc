@@ -95,6 +95,41 @@ inline void write_one(double value, double* to) { *to = value; }
 inline void write_one(float value, Bfloat16* to) { shorten_one(value, to); }
 inline void write_one(float value, Float16* to) { shorten_one(value, to); }
 
+// Numbers of bfloat16 that are read and written two vectors at a time: of each pair of neighbours the one goes into the
+// first vector and the other into the second, by a shift and a mask, where vectors of neighbours take a shuffle each.
+template <class Stored, int64_t chunks>
+#ifdef __AVX2__
+inline constexpr bool kInPairs = std::is_same_v<Stored, Bfloat16> && chunks % 2 == 0;
+#else
+inline constexpr bool kInPairs = false;
+#endif
+template <int64_t bytes>
+struct Pairs {
+  typedef uint32_t Vector __attribute__((vector_size(bytes), aligned(sizeof(Bfloat16)), may_alias));
+};
+template <int64_t bytes>
+inline void read_pairs(const Bfloat16* row, typename Lanes<float, bytes>::Vector& first,
+                       typename Lanes<float, bytes>::Vector& second) {
+  const typename Pairs<bytes>::Vector pairs = *reinterpret_cast<const typename Pairs<bytes>::Vector*>(row);
+  first = reinterpret_cast<typename Lanes<float, bytes>::Vector>(pairs << 16);
+  second = reinterpret_cast<typename Lanes<float, bytes>::Vector>(pairs & 0xffff0000U);
+}
+// Rounded as by float_to_bfloat16().
+template <int64_t bytes>
+inline void write_pairs(const typename Lanes<float, bytes>::Vector& first,
+                        const typename Lanes<float, bytes>::Vector& second, Bfloat16* to) {
+  using Words = typename Pairs<bytes>::Vector;
+  const auto round = [](const typename Lanes<float, bytes>::Vector& numbers, Words& rounded) {
+    const Words bits = reinterpret_cast<Words>(numbers);
+    const Words sum = bits + 0x7fffU + (bits >> 16 & 1U);
+    rounded = numbers != numbers ? (bits | 0x400000U) : sum;
+  };
+  Words low, high;
+  round(first, low);
+  round(second, high);
+  *reinterpret_cast<Words*>(to) = low >> 16 | (high & 0xffff0000U);
+}
+
 // Asks for the lines that so many bytes lie in.
 template <int64_t bytes>
 inline void ask_for(const void* row) {
@@ -224,12 +259,22 @@ inline bool sum_elements(const LookedUpRows& problem, const Elements<Index>& ele
     const auto* const from = reinterpret_cast<const Stored*>(table + row * row_bytes);
     const auto soon = static_cast<uint64_t>(int64_t{index[ahead]});
     ask_for<chunks * kLanes * sizeof(Stored)>(reinterpret_cast<const void*>(table + soon * row_bytes));
-#pragma GCC unroll 8
-    for (int64_t c = 0; c < chunks; ++c) {
-      Vector next;
-      read(from + c * kLanes, next);
+    const auto add = [&](int64_t c, Vector& next) {
       if constexpr (weighted) next *= *weight;
       values[c] = decltype(begins)::value ? next : values[c] + next;
+    };
+#pragma GCC unroll 8
+    for (int64_t c = 0; c < chunks; c += kInPairs<Stored, chunks> ? 2 : 1) {
+      Vector next;
+      if constexpr (kInPairs<Stored, chunks>) {
+        Vector second;
+        read_pairs<bytes>(from + c * kLanes, next, second);
+        add(c, next);
+        add(c + 1, second);
+      } else {
+        read(from + c * kLanes, next);
+        add(c, next);
+      }
     }
     index += step;
     if constexpr (weighted) weight += problem.weight_step;
@@ -243,7 +288,12 @@ inline bool sum_elements(const LookedUpRows& problem, const Elements<Index>& ele
 #pragma GCC unroll 8
     for (int64_t c = 0; c < chunks; ++c) values[c] /= static_cast<T>(elements.count);
   }
-  write<chunks, T, bytes>(values, result + at);
+  if constexpr (kInPairs<Stored, chunks>) {
+#pragma GCC unroll 4
+    for (int64_t c = 0; c < chunks; c += 2) write_pairs<bytes>(values[c], values[c + 1], result + at + c * kLanes);
+  } else {
+    write<chunks, T, bytes>(values, result + at);
+  }
   return true;
 }
 
@@ -297,9 +347,20 @@ inline bool sum_segment(const LookedUpRows& problem, const Elements<Index>& elem
   return true;
 }
 
-template <class T, class Stored, class Index, bool weighted, int64_t vectors>
+// Whether numbers lie one after the other, and sums are wanted.
+inline bool is_usual(const LookedUpRows& problem) {
+  return problem.index_step == 1 && problem.offset_step == 1 && problem.wide_offsets && !problem.mean;
+}
+
+template <class T, class Stored, class Index, bool weighted, int64_t vectors, bool usual>
 int64_t sum_segments_of(const LookedUpRows& given, int64_t first, int64_t last) {
-  const LookedUpRows problem = given;  // which results are none of, so that it stays in registers
+  LookedUpRows problem = given;  // which results are none of, so that it stays in registers
+  if constexpr (usual) {         // of which there are too few for all of it: what is known needs none
+    problem.index_step = 1;
+    problem.offset_step = 1;
+    problem.wide_offsets = true;
+    problem.mean = false;
+  }
   const auto offset_at = [&](int64_t segment) -> int64_t {
     const int64_t at = segment * problem.offset_step;
     return problem.wide_offsets ? static_cast<const int64_t*>(problem.offsets)[at]
@@ -329,11 +390,13 @@ int64_t sum_rows_of_width(const LookedUpRows& problem, int64_t first, int64_t la
   constexpr int64_t kLanes = Lanes<T, kVectorBytes>::kCount;
   switch (problem.length) {
     case 4 * kLanes:
-      return sum_segments_of<T, Stored, Index, weighted, 4>(problem, first, last);
+      return is_usual(problem) ? sum_segments_of<T, Stored, Index, weighted, 4, true>(problem, first, last)
+                               : sum_segments_of<T, Stored, Index, weighted, 4, false>(problem, first, last);
     case 8 * kLanes:
-      return sum_segments_of<T, Stored, Index, weighted, 8>(problem, first, last);
+      return is_usual(problem) ? sum_segments_of<T, Stored, Index, weighted, 8, true>(problem, first, last)
+                               : sum_segments_of<T, Stored, Index, weighted, 8, false>(problem, first, last);
     default:
-      return sum_segments_of<T, Stored, Index, weighted, 0>(problem, first, last);
+      return sum_segments_of<T, Stored, Index, weighted, 0, false>(problem, first, last);
   }
 }
 
