@@ -16,6 +16,7 @@
 #include "stub/ops/copy.h"
 #include "stub/ops/fft_lines.h"
 #include "stub/ops/fft_packed.h"
+#include "stub/ops/fft_packed_real.h"
 #include "stub/vector/vectorize.h"
 
 namespace unihal::stub {
