@@ -15,6 +15,10 @@ inline int64_t element_count(const uhal_tensor& view) {
 // y = x, of one dtype; x broadcasts to y. They do not overlap, or are the same view.
 uhal_status copy_views(Queue& queue, const uhal_tensor& x, const uhal_tensor& y);
 
+// y = x where each coordinate is a multiple of `every`, which has a number for each of y's axes, and 0 elsewhere. x has
+// y's rank, and along each axis y's length divided by that number, rounded up.
+uhal_status spread_view(Queue& queue, const uhal_tensor& x, const uhal_tensor& y, const int64_t* every);
+
 // y = x, of any two dtypes that the device has.
 uhal_status cast_views(Queue& queue, const uhal_tensor& x, const uhal_tensor& y);
 

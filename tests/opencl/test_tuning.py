@@ -65,6 +65,9 @@ LAYERS = (
     "n3 c6 h5 w8 k10 1x1 nhwc",
     "n3 c6 h5 w8 k10 1x1 s2 nhwc",
     "n2 c4 h7 w9 k6 1x1 s2x3 g2",
+    "n2 c4 h6 w9 k6 1x1 s2x3",
+    "n2 c4 h6 w8 k6 1x1 s1x2 nhwc",
+    "n2 c8 z4 h6 w8 k6 1x1x1 s2 ndhwc",
 )
 
 

@@ -147,12 +147,13 @@ uhal_status convolve_subsampled(Queue& queue, const Convolution& convolution, Pa
   if (status != UHAL_OK || !subsampled.of_result) return status;
   // The other pixels meet no tap.
   uhal_tensor all = subsampled.among_others();
+  int64_t every[2 + kSpatial] = {1, 1};
   for (int i = 0; i < kSpatial; ++i) {
     all.shape[2 + i] = convolution.output[i];
     all.strides[2 + i] = convolution.result.strides[2 + i];
+    every[2 + i] = convolution.stride[i];
   }
-  status = fill_view(queue, 0, 0, all);
-  return status == UHAL_OK ? copy_views(queue, subsampled.together(), subsampled.among_others()) : status;
+  return spread_view(queue, subsampled.together(), all, every);
 }
 
 uhal_status run_gemm(Queue& queue, const MatmulProblem& problem) {

@@ -20,9 +20,17 @@ constexpr int64_t kTile = 32;        // source/copy.cl
 constexpr int64_t kShortest = 16;    // rows or columns for which half of a tile may stay empty
 constexpr int64_t kWidestUnit = 16;  // bytes
 constexpr int64_t kShortestRun = 256;
+constexpr int kBlockAxes = 3;  // source/copy.cl
+
+// The block of y that `spread` writes for an element of x: strides in elements.
+struct Spread {
+  int axes = 0;
+  int64_t lengths[kBlockAxes] = {1, 1, 1};
+  int64_t strides[kBlockAxes] = {};
+};
 
 // Makes one element of several where both sides hold them side by side; returns the element's size.
-int64_t widen(Space& space, int64_t size, const void* to, const void* from) {
+int64_t widen(Space& space, int64_t size, const void* to, const void* from, Spread* spread = nullptr) {
   const int last = space.rank - 1;
   if (space.strides[kTo][last] != 1 || space.strides[kFrom][last] != 1) return size;
   const uintptr_t addresses = reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from);
@@ -32,7 +40,9 @@ int64_t widen(Space& space, int64_t size, const void* to, const void* from) {
     for (int i = 0; fits && i < last; ++i) {
       fits = space.strides[kTo][i] % factor == 0 && space.strides[kFrom][i] % factor == 0;
     }
+    for (int i = 0; fits && spread != nullptr && i < spread->axes; ++i) fits = spread->strides[i] % factor == 0;
     if (!fits) continue;
+    for (int i = 0; spread != nullptr && i < spread->axes; ++i) spread->strides[i] /= factor;
     space.shape[last] /= factor;
     space.count /= factor;
     for (int i = 0; i < last; ++i) {
@@ -181,6 +191,42 @@ uhal_status copy_views(Queue& queue, const uhal_tensor& x, const uhal_tensor& y)
   const int axis = queue.traits().max_group_size >= kTile ? transposed_axis(space) : -1;
   return axis >= 0 ? copy_transposed(queue, space, axis, size, y.data, x.data)
                    : copy_strided(queue, space, size, y.data, x.data);
+}
+
+uhal_status spread_view(Queue& queue, const uhal_tensor& x, const uhal_tensor& y, const int64_t* every) {
+  uhal_tensor taken = y;  // what x goes to
+  Spread spread;
+  bool has_whole_blocks = true;
+  for (int i = 0; i < y.rank; ++i) {
+    if (every[i] == 1) continue;
+    taken.shape[i] = x.shape[i];
+    taken.strides[i] *= every[i];
+    has_whole_blocks &= y.shape[i] % every[i] == 0 && spread.axes < kBlockAxes;
+    if (!has_whole_blocks) continue;
+    spread.lengths[spread.axes] = every[i];
+    spread.strides[spread.axes++] = y.strides[i];
+  }
+  if (!has_whole_blocks || needs_halves(x) || needs_halves(y)) {
+    const uhal_status status = fill_view(queue, 0, 0, y);
+    return status == UHAL_OK ? copy_views(queue, x, taken) : status;
+  }
+  const uhal_tensor* const all = &y;
+  LayoutKind kind = layout_kind(make_space(&all, 1));
+  const uhal_tensor* views[] = {&taken, &x};
+  Space space = make_space(views, 2);
+  if (space.count == 0) return UHAL_OK;
+  const int64_t unit = widen(space, dtype_size(y.dtype), y.data, x.data, &spread);
+  kind = widest(kind, layout_kind(space));
+  KernelSpec spec(sources::copy, "spread");
+  spec.define("UHAL_SIZE", unit).define("UHAL_SPREAD", 1);
+  kind.define(spec);
+  Arguments arguments;
+  arguments.pointer(y.data).pointer(x.data).bytes(ElementBytes{}.bytes, static_cast<size_t>(unit));
+  append_layout(arguments, space, kind);
+  for (const int64_t value : spread.lengths) append_index(arguments, value, kind.wide);
+  for (const int64_t value : spread.strides) append_index(arguments, value, kind.wide);
+  append_index(arguments, space.count, kind.wide);
+  return queue.run(spec, arguments, linear_grid(space.count, std::min(256, queue.traits().max_group_size)));
 }
 
 uhal_status cast_views(Queue& queue, const uhal_tensor& x, const uhal_tensor& y) {

@@ -81,6 +81,29 @@ UHAL_KERNEL void runs(UHAL_POINTER(y), UHAL_POINTER(x), const Layout layout, IND
   }
 }
 
+#elif UHAL_SPREAD
+
+/* Each unit of x, and the zeros behind it: `layout` goes over x and the units of y that take it, which are the first
+ * ones of blocks of `planes` by `rows` by `columns` units. */
+UHAL_KERNEL void spread(UHAL_POINTER(y), UHAL_POINTER(x), const UNIT zero, const Layout layout, INDEX planes,
+                        INDEX rows, INDEX columns, INDEX y_plane, INDEX y_row, INDEX y_column, INDEX count) {
+  UHAL_GLOBAL UNIT* y = UHAL_ADDRESS(UNIT, y);
+  UHAL_GLOBAL const UNIT* x = UHAL_ADDRESS(const UNIT, x);
+  UHAL_FOR_ITEMS(i, count) {
+    INDEX offsets[2] = {0, 0};
+    UHAL_ADD_OFFSETS(layout, 2, i, offsets);
+    UNIT value = x[offsets[1]];
+    for (INDEX plane = 0; plane < planes; ++plane) {
+      for (INDEX row = 0; row < rows; ++row) {
+        for (INDEX column = 0; column < columns; ++column) {
+          y[offsets[0] + plane * y_plane + row * y_row + column * y_column] = value;
+          value = zero;
+        }
+      }
+    }
+  }
+}
+
 #else
 
 UHAL_KERNEL void strided(UHAL_POINTER(y), UHAL_POINTER(x), const Layout layout, INDEX count) {
