@@ -211,6 +211,7 @@ def measured(names: list[str], arguments: list[str]) -> dict[str, tuple[float, f
         if float("inf") in fastest:
             break
         seconds[name] = fastest[0], fastest[1]
+        progress(f"{fastest[0] * 1e3:.2f} ms, {fastest[0] / fastest[1]:.3f} of PyTorch's {fastest[1] * 1e3:.2f}")
     for framework in frameworks:
         framework.end()
     return seconds

@@ -1,12 +1,15 @@
-"""Sums of gradients and cleared gradients in eager mode, which are one launch each into memory that is there: nobody
-who holds a gradient sees it change."""
+"""Sums of gradients and cleared gradients in eager mode, which are one launch each into memory that is there, and
+gradients of sums, which are no launch: nobody who holds a gradient sees it change."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
 import paddle
+import paddle.nn.functional as F
 import pytest
 import unihal
 from comparison import DEVICE, on, random
@@ -120,6 +123,82 @@ def test_a_sum_takes_no_memory_and_one_launch() -> None:
         with unihal.profile() as recording:
             x.clear_gradient()
         assert [event.op for event in recording.events] == ["fill"]
+
+
+#: In a process of its own: nodes that hooks of other tests were given to leave their addresses behind. Prints what
+#: gradients of sums launched; the gradients are the CPU's.
+WITHOUT_COPIES = """
+import sys
+import numpy as np, paddle, unihal
+import paddle.nn.functional as F
+
+def block(y, row):  # the gradient of each sum goes to functions that only read it
+    z = F.tanh(y * 3) + y
+    return F.relu(F.gelu(z) + z + F.sigmoid(z)).sum()
+
+def broadcast(y, row):
+    return (((F.tanh(y) + row) + y) ** 2).sum()
+
+for loss in (block, broadcast):
+    for dtype in ("float32", "float64"):
+        gradients = []
+        for device in ("cpu", sys.argv[1]):
+            paddle.set_device(device)
+            x = paddle.to_tensor(np.linspace(-2, 2, 12, dtype=dtype).reshape(3, 4), stop_gradient=False)
+            row = paddle.to_tensor(np.linspace(-1, 1, 4, dtype=dtype), stop_gradient=False)
+            result = loss(F.relu(x * 2), row)
+            with unihal.profile() as recording:
+                result.backward()
+            gradients.append(np.concatenate([x.grad.numpy().ravel(), row.grad.numpy() if loss is broadcast else []]))
+        np.testing.assert_allclose(*gradients, rtol=1e-5, atol=1e-6)
+        print(loss.__name__, *(event.op for event in recording.events if event.name == "add_grad"))
+"""
+
+
+def test_a_sum_hands_its_gradient_on_without_a_copy() -> None:
+    command = [sys.executable, "-c", WITHOUT_COPIES, DEVICE]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    lines = [line for line in result.stdout.splitlines() if line.startswith(("block", "broadcast"))]
+    assert lines == ["block", "block", "broadcast reduce", "broadcast reduce"]
+
+
+def test_leaves_have_gradients_of_their_own() -> None:
+    with on(DEVICE):
+        x, y = (paddle.to_tensor(value, stop_gradient=False) for value in (X, Y))
+        (x + y).sum().backward()
+        (x.reshape([4, 3]) + y.reshape([4, 3])).sum().backward()
+        (F.relu(x * 0 + 1) + y).sum().backward()
+        x.grad.detach().scale_(5.0)
+        np.testing.assert_array_equal(x.grad.numpy(), np.full_like(X, 10))
+        np.testing.assert_array_equal(y.grad.numpy(), np.full_like(Y, 3))
+
+
+def test_gradients_that_are_handed_out_are_two() -> None:
+    with on(DEVICE):
+        x = paddle.to_tensor(X, stop_gradient=False)
+        y, z = F.relu(x), F.tanh(x)
+        first, second = paddle.grad((y + z).sum(), [y, z])
+        first.detach().scale_(5.0)
+        np.testing.assert_array_equal(second.numpy(), np.ones_like(X))
+
+
+@pytest.mark.parametrize("way", ["retain_grads", "register_hook"])
+def test_gradients_that_are_held_are_two(way: str) -> None:
+    with on(DEVICE):
+        x = paddle.to_tensor(X, stop_gradient=False)
+        y, z = F.relu(x), F.tanh(x)
+        held: list[Any] = []
+        for tensor in (y, z):
+            if way == "retain_grads":
+                tensor.retain_grads()
+            else:
+                tensor.register_hook(held.append)
+        (y + z).sum().backward()
+        first, second = held or (y.grad, z.grad)
+        first.detach().scale_(5.0)
+        assert first.numpy()[0, 0] == 5
+        np.testing.assert_array_equal(second.numpy(), np.ones_like(X))
 
 
 @pytest.mark.parametrize("blocking", [True, False])
