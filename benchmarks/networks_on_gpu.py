@@ -10,8 +10,9 @@ and decoder, 512 wide, 32 sequences of 128), eager, Momentum SGD, in each framew
 training.py. Each framework is a process of its own; they take turns on the same four cores and an otherwise idle GPU, a
 round of five steps at a time, waited for at its end. A step's time is a fifth of the fastest of sixteen rounds: a host
 that other machines share only ever adds to it. Where it is more than 0.98 of PyTorch's, both have sixteen rounds more,
-and sixteen more. --ours and --peer name other places: `--ours iluvatar --peer cpu --batch 2 --pixels 64` tries the
-program on the stub."""
+and sixteen more. In each round a process has two of the cores, in the next one others: where other machines share
+them some are slower than others for minutes, and nothing moves a busy thread away. --ours and --peer name other places:
+`--ours iluvatar --peer cpu --batch 2 --pixels 64` tries the program on the stub."""
 
 from __future__ import annotations
 
@@ -158,11 +159,21 @@ def torch_steps(options: argparse.Namespace, names: list[str]) -> Iterator[tuple
 FRAMEWORKS = {"paddle": paddle_steps, "torch": torch_steps}
 
 
+def sit_on_cores(cores: list[int], turn: int) -> None:
+    """Gives all threads of this process two cores, other ones each turn."""
+    pair = {cores[(turn + i) % len(cores)] for i in range(2)}
+    for thread in os.listdir("/proc/self/task"):
+        with contextlib.suppress(ProcessLookupError):
+            os.sched_setaffinity(int(thread), pair)
+
+
 def serve(options: argparse.Namespace) -> None:
     """Answers each network's name on the standard input with the seconds of a step in one round, as a line."""
     steps = FRAMEWORKS[options.framework](options, [name for name in NAMES if options.only in name])
     current, step, wait = "", lambda: None, lambda: None
-    for line in sys.stdin:
+    cores = sorted(os.sched_getaffinity(0))
+    for turn, line in enumerate(sys.stdin):
+        sit_on_cores(cores, turn)
         if line.strip() != current:
             current, step, wait = next(steps)
             assert current == line.strip(), f"{line.strip()} was asked for behind {current}"
