@@ -5,6 +5,7 @@
 
 #include "stub/ops/fft_lines.h"
 #include "stub/ops/fft_squares.h"
+#include "stub/ops/fft_stacked.h"
 
 namespace unihal::stub {
 namespace {
@@ -199,12 +200,57 @@ void run_square(const T* const* from, const T* lane_roots, T sign, T factor, T* 
   run(from, lane_roots, sign, factor, factor * sign, to, square);
 }
 
+template <typename T>
+using RunStackedColumns = void (*)(int lines, const T* twiddles, const T* lane_roots, const T* const* from, T sign,
+                                   T* x);
+
+// Of lines of so many rows; nullptr where a prime factor has no butterfly.
+template <typename T>
+RunStackedColumns<T> stacked_columns_run(int rows) {
+  switch (rows) {
+    case 3:
+      return run_stacked_columns<3, 1, T>;
+    case 5:
+      return run_stacked_columns<5, 1, T>;
+    case 6:
+      return run_stacked_columns<2, 3, T>;
+    case 9:
+      return run_stacked_columns<3, 3, T>;
+    case 10:
+      return run_stacked_columns<2, 5, T>;
+    case 12:
+      return run_stacked_columns<4, 3, T>;
+    case 15:
+      return run_stacked_columns<3, 5, T>;
+    default:
+      return nullptr;
+  }
+}
+
+template <typename T>
+void run_stacked(int rows, int together, const T* twiddles, const T* lane_roots, const FftStackedRuns& stacked,
+                 const T* const* from, T* const* to, T sign, T factor, T* buffer) {
+  int lines = 1;
+  while (lines < together && to[lines] != to[lines - 1]) ++lines;
+  stacked_columns_run<T>(rows)(lines, twiddles, lane_roots, from, sign, buffer);
+  const auto run = factor != 1 || sign != 1 ? run_stacked_rows<true, T> : run_stacked_rows<false, T>;
+  run(rows, lines, stacked, buffer, factor, factor * sign, to);
+}
+
 }  // namespace
+
+template <typename T>
+bool FftPackedPlan<T>::is_stacked(int64_t n) {
+  // With a quarter of a square's rows or less a line's parts of vectors are too many.
+  return n % kLanes<T> == 0 && 4 * n > kSquare<T> && n < kSquare<T> &&
+         stacked_columns_run<T>(static_cast<int>(n / kLanes<T>)) != nullptr;
+}
 
 template <typename T>
 int FftPackedPlan<T>::columns_of(int64_t n) {
   if (!has_wide_vectors() || n > kLongest) return 0;
-  if (kSquare<T> % n == 0 && kSquare<T> / n <= kMostTogether) return kLanes<T>;
+  if (kSquare<T> % n == 0 && kSquare<T> / n <= kMostSideBySide) return kLanes<T>;
+  if (is_stacked(n)) return kLanes<T>;
   for (int columns = kLanes<T>; columns >= kLanes<T> / kMostSideBySide; columns /= 2) {
     // Squares that are not full are for the shortest lines, of which run_few_rows() takes four columns.
     const bool few = columns == kLanes<T> / kMostSideBySide && columns == 4 && n / columns > kLanes<T> / 2;
@@ -224,6 +270,10 @@ FftPackedPlan<T>::FftPackedPlan(int64_t n)
       rows_(n / columns_of(n)),
       is_square_(kSquare<T> % n == 0),
       together_(static_cast<int>(is_square_ ? kSquare<T> / n : kLanes<T> * rows_ / n)) {
+  if (is_stacked(n)) {
+    together_ = stacked_lines<T>(static_cast<int>(rows_));
+    stacked_ = stacked_runs<T>(static_cast<int>(rows_));
+  }
   const RootsOfUnity<T> roots(n);
   int64_t length = rows_;
   for (const int radix : radices_of(rows_)) {
@@ -252,6 +302,7 @@ FftPackedPlan<T>::FftPackedPlan(int64_t n)
 
 template <typename T>
 int64_t FftPackedPlan<T>::buffer_elements() const {
+  if (!stacked_.runs.empty()) return kRow<T> * rows_ * together_;
   const int64_t rows = is_square_ ? kLanes<T> : std::max<int64_t>(rows_, kLanes<T>);
   return kRow<T> * rows * (passes_.size() > 2 ? 2 : 1);
 }
@@ -264,6 +315,10 @@ void FftPackedPlan<T>::run(const T* const* from, T* const* to, bool inverse, T f
   if (is_square_) {
     const auto run = together_ == 1 ? run_square<1, T> : together_ == 2 ? run_square<2, T> : run_square<4, T>;
     return run(from, roots, sign, factor, to, buffer);
+  }
+  if (!stacked_.runs.empty()) {
+    return run_stacked(static_cast<int>(rows_), together_, twiddles_.data(), roots, stacked_, from, to, sign, factor,
+                       buffer);
   }
   T *x = nullptr, *y = buffer, *other = buffer + kRow<T> * rows_;
   for (size_t i = 0; i < passes_.size(); ++i) {

@@ -230,11 +230,14 @@ void FftPackedRealPlan<T>::run_from_real(const T* const* from, T* const* to, boo
                buffer);
   }
   T* lines[FftPackedPlan<T>::kMostTogether];
-  for (int i = 0; i < together(); ++i) lines[i] = buffer + 2 * m_ * i;
+  int count = 0;  // of lines that differ
+  for (; count < together() && (count == 0 || to[count] != to[count - 1]); ++count)
+    lines[count] = buffer + 2 * m_ * count;
+  std::fill(lines + count, lines + together(), lines[count - 1]);
   halves_.run(from, lines, false, T(1), next, buffer + 2 * m_ * together());
   const T half = factor / 2, im_half = inverse ? -half : half;
   const PairFactors<T> read = {1, 1, 1, -1}, written = {half, im_half, half, -im_half};
-  for (int i = 0; i < together(); ++i) {
+  for (int i = 0; i < count; ++i) {
     const T* const line = lines[i];
     T* const spectrum = to[i];
     change_pairs<true>(m_, roots_.data(), line, read, written, spectrum);
