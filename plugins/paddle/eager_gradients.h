@@ -5,8 +5,8 @@
 // on its CPU and on CUDA both are a loop over the memory that is there. A step of training with small tensors spends
 // a tenth of its time so. Here both are one launch, into the memory that is there.
 //
-// The gradient of a sum is that of both operands. On every device Paddle copies it for the second one; here both get the
-// same tensor where the functions that take it only read it, and no hook, retain_grads() or paddle.grad could show
+// The gradient of a sum is that of both operands. On every device Paddle copies it for the second one; here both get
+// the same tensor where the functions that take it only read it, and no hook, retain_grads() or paddle.grad could show
 // that: a residual block of a network writes and reads its result once less.
 #pragma once
 
