@@ -22,9 +22,11 @@ constexpr const char* kAccumulateSymbol = "_ZN3egr16GradTensorHolder3addEmmRKN6p
 constexpr const char* kAddSymbol = "_Z11add_ad_funcRKN6paddle6TensorES2_NS_8optionalIPS0_EE";
 constexpr const char* kOldAddSymbol = "_Z11add_ad_funcRKN6paddle6TensorES2_";
 constexpr const char* kAddGradientSymbol = "_ZN6paddle12experimental8add_gradERKNS_6TensorES3_S3_iPS1_S4_";
+// Since 3.3 a text goes with it.
 constexpr const char* kGradientsSymbol =
     "_ZN3egr4GradERKSt6vectorIN6paddle6TensorESaIS2_EES6_S6_bbbbS6_NSt7__cxx1112basic_stringIcSt11char_"
     "traitsIcESaIcEEE";
+constexpr const char* kOldGradientsSymbol = "_ZN3egr4GradERKSt6vectorIN6paddle6TensorESaIS2_EES6_S6_bbbbS6_";
 constexpr const char* kHookSymbol = "_ZN3egr12GradNodeBase20RegisterGradientHookEmmOSt10shared_ptrINS_10TensorHookEE";
 constexpr const char* kKeepSymbol = "_ZN3egr13egr_utils_api19RetainGradForTensorERKN6paddle6TensorE";
 constexpr const char* kSetConstantSymbol = "_ZN3phi5funcs12set_constantERKNS_13DeviceContextEPNS_11DenseTensorEf";
@@ -227,9 +229,10 @@ void keep_gradient(const void* tensor) {
 }
 
 void share_gradients_of_sums() {
+  const char* const symbol = find_paddle_library(kGradientsSymbol) != nullptr ? kGradientsSymbol : kOldGradientsSymbol;
   if (!bind_function("_ZN6paddle6Tensor8set_implERKSt10shared_ptrIN3phi10TensorBaseEE", &set_shared) ||
       !bind_function("_ZN3egr10EagerUtils9grad_nodeERKN6paddle6TensorE", &gradient_node) ||
-      redirect_paddle_function(kGradientsSymbol, gradients, &original_gradients) != nullptr ||
+      redirect_paddle_function(symbol, gradients, &original_gradients) != nullptr ||
       redirect_paddle_function(kHookSymbol, register_hook, &original_hook) != nullptr ||
       redirect_paddle_function(kKeepSymbol, keep_gradient, &original_keep) != nullptr) {
     return;
