@@ -92,11 +92,11 @@ def test_any_number_of_levels_and_images(highest: int) -> None:
         levels, restore, each = ops.distribute_fpn_proposals(b, 2, highest, 4, 100, True, rois_num=c)
         return [*levels, restore, *each]
 
-    for counts in ([17], [3, 0, 9, 5]):
+    for counts in ([17], [3, 0, 9, 5], [11], [3, 0, 5], [0, 2]):  # boxes behind those of the images are none's
         check(function, boxes, np.int32(counts), dtype="float32", gradient=False)
 
 
-@pytest.mark.parametrize("counts", [[5000], [3000, 0, 2000]])
+@pytest.mark.parametrize("counts", [[5000], [3000, 0, 2000], [4500], [3000, 0, 1500]])
 def test_more_boxes_than_the_host_distributes(counts: list[int]) -> None:
     state = np.random.RandomState(7)
     low = state.uniform(0, 40, (5000, 2))

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -311,21 +312,31 @@ void write_counts(const Context& context, const std::vector<View>& begins, const
 // Boxes in the order of their levels, and in that of their images, as they come; a box that is no number has no level,
 // and comes last.
 struct Distribution {
-  const View in;
+  View in;
   const Levels levels;
   double offset;
   int64_t images;
   const View counts;
-  const View back;  // where each box has gone
 
   int64_t rows() const { return in.shape[0]; }
   int64_t cells() const { return levels.count() * images; }
 };
 
+// Where each of so many boxes goes.
+View places_of(const Context& context, Output restore, int64_t rows) {
+  const int64_t column[] = {rows, 1};
+  return context.allocate(restore, UHAL_INT32, column, 2).reshaped({rows});
+}
+
+// Of so many boxes those that are some image's.
+int64_t boxes_of_images(int64_t boxes, const std::vector<int64_t>& counts) {
+  return std::clamp<int64_t>(std::accumulate(counts.begin(), counts.end(), int64_t{0}), 0, boxes);
+}
+
 // By the device, for any number of boxes. `places` gets which box comes at each place, and `ends` where the boxes
 // before each cell, and of it, end: the host's copy of these is returned.
 std::vector<int64_t> distribute_by_sorting(const Context& context, const Distribution& of, const View& places,
-                                           const View& ends) {
+                                           const View& ends, const View& back) {
   const int64_t rows = of.rows();
   const Scratch cell(context, of.in.dtype, &rows, 1), image(context, UHAL_INT32, &rows, 1),
       sorted(context, of.in.dtype, &rows, 1), order(context, UHAL_INT64, &rows, 1),
@@ -342,7 +353,7 @@ std::vector<int64_t> distribute_by_sorting(const Context& context, const Distrib
   context.run(UHAL_OP_SEARCH_SORTED, {&sorted, &names}, {&ends}, &search);
   count_up(context, number);
   const auto along = index_attributes(0);
-  context.run(UHAL_OP_SCATTER, {&order, &number}, {&of.back}, &along);
+  context.run(UHAL_OP_SCATTER, {&order, &number}, {&back}, &along);
   return read_integers(context, ends);
 }
 
@@ -370,31 +381,30 @@ std::optional<size_t> level_of(const T* box, const Levels& levels, bool pixels) 
 // wait in any case, and saves all launches.
 template <class T>
 void distribute_by_counting(const Context& context, const Distribution& of, const OutputList& by_level,
-                            const OutputList& counts_by_level) {
-  const auto rows = static_cast<size_t>(of.rows()), images = static_cast<size_t>(of.images),
-             nowhere = static_cast<size_t>(of.cells());
-  // Of several images, how many boxes each has: int32 as they are, without a cast's launch.
+                            const OutputList& counts_by_level, Output restore) {
+  const auto images = static_cast<size_t>(of.images), nowhere = static_cast<size_t>(of.cells());
+  // How many boxes each image has: int32 as they are, without a cast's launch.
   const size_t count_size = uhal_dtype_size(of.counts.dtype);
-  std::vector<char> counts(images > 1 ? images * count_size : 0);
-  std::vector<T> boxes(4 * rows);
+  std::vector<char> count_bytes(images * count_size);
+  std::vector<T> boxes(4 * static_cast<size_t>(of.rows()));
   uhal_stream* stream = context.stream()->handle;
-  if (images > 1) {
-    context.check(uhal_copy(stream, counts.data(), of.counts.data, counts.size(), UHAL_COPY_DEVICE_TO_HOST));
-  }
+  context.check(uhal_copy(stream, count_bytes.data(), of.counts.data, count_bytes.size(), UHAL_COPY_DEVICE_TO_HOST));
   context.check(uhal_copy(stream, boxes.data(), of.in.data, boxes.size() * sizeof(T), UHAL_COPY_DEVICE_TO_HOST));
   context.check(uhal_stream_synchronize(stream));
-  const auto boxes_of_image = [&](size_t image) {
-    if (images == 1) return static_cast<int64_t>(rows);
-    return static_cast<int64_t>(plain_number(counts.data() + image * count_size, of.counts.dtype));
-  };
+  std::vector<int64_t> counts(images);
+  for (size_t image = 0; image < images; ++image) {
+    counts[image] = static_cast<int64_t>(plain_number(count_bytes.data() + image * count_size, of.counts.dtype));
+  }
+  const auto rows = static_cast<size_t>(boxes_of_images(of.rows(), counts));
+  boxes.resize(4 * rows);
 
   // Where the boxes of each cell begin, and of those that have none; first how many the one before has.
   std::vector<int32_t> cell_of(rows), begin(nowhere + 2);
   size_t image = 0;
-  int64_t last = boxes_of_image(0);  // where the boxes of this image end
+  int64_t last = counts[0];  // where the boxes of this image end
   for (size_t i = 0; i < rows; ++i) {
     while (image < images && static_cast<int64_t>(i) >= last) {
-      if (++image < images) last += boxes_of_image(image);
+      if (++image < images) last += counts[image];
     }
     const std::optional<size_t> level = level_of(&boxes[4 * i], of.levels, of.offset != 0);
     const size_t cell = level ? std::min(*level * images + image, nowhere) : nowhere;
@@ -414,7 +424,7 @@ void distribute_by_counting(const Context& context, const Distribution& of, cons
     back[i] = begin[static_cast<size_t>(cell_of[i])]++;  // at last where those of the next cell begin
     std::copy_n(&boxes[4 * i], 4, ordered + 4 * static_cast<size_t>(back[i]));
   }
-  uploads.copy(back, of.back);
+  uploads.copy(back, places_of(context, restore, static_cast<int64_t>(rows)));
   for (size_t level = 0; level < static_cast<size_t>(of.levels.count()); ++level) {
     const size_t first = level * images;
     const int32_t at = first == 0 ? 0 : begin[first - 1];
@@ -431,21 +441,25 @@ void distribute_proposals(Context context, Input boxes, OptionalInput counts, in
   const View in = boxes.view();
   if (in.rank != 2 || in.shape[1] != 4) invalid(context, "fpn_rois has not four numbers a row");
   if (!counts) unsupported(context, "boxes without rois_num");
-  const int64_t rows = in.shape[0], images = counts.elements();
+  const int64_t images = counts.elements();
   const Levels levels = {lowest, highest, level, scale};
   if (levels.count() < 1 || by_level.size() < static_cast<size_t>(levels.count()))
     invalid(context, "there are no levels");
-  const int64_t column[] = {rows, 1}, cells = levels.count() * images;
-  const View back = context.allocate(restore, UHAL_INT32, column, 2).reshaped({rows});
-  const Distribution of = {in, levels, pixels ? 1.0 : 0.0, images, flat(counts.view()), back};
-  if (rows > 0 && rows <= kFew && images > 0) {
+  const int64_t cells = levels.count() * images;
+  Distribution of = {in, levels, pixels ? 1.0 : 0.0, images, flat(counts.view())};
+  if (of.rows() > 0 && of.rows() <= kFew && images > 0) {
     const auto distribute = in.dtype == UHAL_FLOAT64 ? distribute_by_counting<double> : distribute_by_counting<float>;
-    return distribute(context, of, by_level, counts_by_level);
+    return distribute(context, of, by_level, counts_by_level, restore);
   }
+  if (of.rows() > 0 && images > 0) {
+    of.in = in.sliced(0, 0, boxes_of_images(of.rows(), read_integers(context, of.counts)));
+  }
+  const int64_t rows = of.rows();
+  const View back = places_of(context, restore, rows);
   const Scratch order(context, UHAL_INT32, {rows}), ends(context, UHAL_INT32, {cells + 1});
   std::vector<int64_t> end(static_cast<size_t>(cells + 1));
   if (rows > 0 && images > 0) {
-    end = distribute_by_sorting(context, of, order, ends);
+    end = distribute_by_sorting(context, of, order, ends, back);
   } else {
     fill_zero(context, ends);
   }
