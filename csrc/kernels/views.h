@@ -16,7 +16,7 @@ inline int64_t element_count(const uhal_tensor& view) {
 uhal_status copy_views(Queue& queue, const uhal_tensor& x, const uhal_tensor& y);
 
 // y = x where each coordinate is a multiple of `every`, which has a number for each of y's axes, and 0 elsewhere. x has
-// y's rank, and along each axis y's length divided by that number, rounded up.
+// y's rank and dtype, and along each axis y's length divided by that number, rounded up. They do not overlap.
 uhal_status spread_view(Queue& queue, const uhal_tensor& x, const uhal_tensor& y, const int64_t* every);
 
 // y = x, of any two dtypes that the device has.

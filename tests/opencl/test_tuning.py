@@ -68,6 +68,7 @@ LAYERS = (
     "n2 c4 h6 w9 k6 1x1 s2x3",
     "n2 c4 h6 w8 k6 1x1 s1x2 nhwc",
     "n2 c8 z4 h6 w8 k6 1x1x1 s2 ndhwc",
+    "n2 c4 h10 w15 k6 1x1 s5 nhwc",
 )
 
 

@@ -20,7 +20,8 @@ constexpr int64_t kTile = 32;        // source/copy.cl
 constexpr int64_t kShortest = 16;    // rows or columns for which half of a tile may stay empty
 constexpr int64_t kWidestUnit = 16;  // bytes
 constexpr int64_t kShortestRun = 256;
-constexpr int kBlockAxes = 3;  // source/copy.cl
+constexpr int kBlockAxes = 3;          // source/copy.cl
+constexpr int64_t kLargestBlock = 16;  // with more zeros than that a work-item writes for long, and there are few
 
 // The block of y that `spread` writes for an element of x: strides in elements.
 struct Spread {
@@ -196,17 +197,19 @@ uhal_status copy_views(Queue& queue, const uhal_tensor& x, const uhal_tensor& y)
 uhal_status spread_view(Queue& queue, const uhal_tensor& x, const uhal_tensor& y, const int64_t* every) {
   uhal_tensor taken = y;  // what x goes to
   Spread spread;
-  bool has_whole_blocks = true;
+  bool fits = true;  // whole blocks, and small ones
+  int64_t block = 1;
   for (int i = 0; i < y.rank; ++i) {
     if (every[i] == 1) continue;
     taken.shape[i] = x.shape[i];
     taken.strides[i] *= every[i];
-    has_whole_blocks &= y.shape[i] % every[i] == 0 && spread.axes < kBlockAxes;
-    if (!has_whole_blocks) continue;
+    fits = fits && y.shape[i] % every[i] == 0 && spread.axes < kBlockAxes && every[i] <= kLargestBlock / block;
+    if (!fits) continue;
+    block *= every[i];
     spread.lengths[spread.axes] = every[i];
     spread.strides[spread.axes++] = y.strides[i];
   }
-  if (!has_whole_blocks || needs_halves(x) || needs_halves(y)) {
+  if (!fits || needs_halves(x) || needs_halves(y)) {
     const uhal_status status = fill_view(queue, 0, 0, y);
     return status == UHAL_OK ? copy_views(queue, x, taken) : status;
   }
