@@ -129,17 +129,19 @@ class Process:
     parent: int
     ticks: int  # that it and its ended children worked, in user's code and the system's
     command: str
+    ended: bool  # its parent has not looked yet
 
     @staticmethod
     def read(folder: Path) -> Process | None:
-        """None for one that has ended meanwhile."""
+        """None for one that is gone meanwhile."""
         try:
             # The name, between parentheses, may have blanks.
             fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
             command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
         except OSError:
             return None
-        return Process(int(folder.name), int(fields[1]), sum(map(int, fields[11:15])), command[:300])
+        ticks = sum(map(int, fields[11:15]))
+        return Process(int(folder.name), int(fields[1]), ticks, command[:300], ended=fields[0] == "Z")
 
     def waits_in(self) -> str:
         """The system's function that each thread waits in."""
@@ -161,6 +163,24 @@ def processes_of(ancestor: int) -> list[Process]:
     return family
 
 
+def end(family: list[Process], seconds: float = 5) -> None:
+    """Ends processes, children before parents.
+
+    pytest has Python print its threads' stacks for the first signal. Each one gets time for that, of `seconds` for
+    all, before its parent hears of it: a parent that ends has the log read.
+    """
+    deadline = time.monotonic() + seconds
+    for member in reversed(family):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(member.number, signal.SIGABRT)
+        folder = Path(f"/proc/{member.number}")
+        while (now := Process.read(folder)) and not now.ended and time.monotonic() < deadline:
+            time.sleep(0.01)
+    for member in reversed(family):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(member.number, signal.SIGKILL)
+
+
 def end_idle(process: subprocess.Popen[bytes], log: Path, ended: threading.Event, idle_seconds: float) -> None:
     """Waits until a suite has ended, or ends all its processes once they have hardly worked for so long."""
     before, since = 0, time.monotonic()
@@ -174,12 +194,8 @@ def end_idle(process: subprocess.Popen[bytes], log: Path, ended: threading.Event
                 print(f"\nThe suite has hardly worked for {idle_seconds:.0f} s; its processes are ended:", file=file)
                 for member in family:
                     print(f"{member.number} of {member.parent}: {member.command}\n  {member.waits_in()}", file=file)
-            # pytest has Python print its threads' stacks for the first one.
-            for number in (signal.SIGABRT, signal.SIGKILL):
-                for member in reversed(family):
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(member.number, number)
-                ended.wait(5)
+            end(family)
+            ended.wait(5)
 
 
 def run(suite: Suite, idle_seconds: float = IDLE_SECONDS) -> Outcome:
