@@ -166,19 +166,18 @@ def processes_of(ancestor: int) -> list[Process]:
 def end(family: list[Process], seconds: float = 5) -> None:
     """Ends processes, children before parents.
 
-    pytest has Python print its threads' stacks for the first signal. Each one gets time for that, of `seconds` for
-    all, before its parent hears of it: a parent that ends has the log read.
+    pytest has Python print its threads' stacks for the first signal. Each one gets so many seconds for that before its
+    parent hears of it: when the suite's first process ends, the log is read.
     """
-    deadline = time.monotonic() + seconds
     for member in reversed(family):
+        folder, deadline = Path(f"/proc/{member.number}"), time.monotonic() + seconds
         with contextlib.suppress(ProcessLookupError):
             os.kill(member.number, signal.SIGABRT)
-        folder = Path(f"/proc/{member.number}")
-        while (now := Process.read(folder)) and not now.ended and time.monotonic() < deadline:
-            time.sleep(0.01)
-    for member in reversed(family):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(member.number, signal.SIGKILL)
+            while (now := Process.read(folder)) and not now.ended:
+                if time.monotonic() > deadline:
+                    os.kill(member.number, signal.SIGKILL)
+                    break
+                time.sleep(0.01)
 
 
 def end_idle(process: subprocess.Popen[bytes], log: Path, ended: threading.Event, idle_seconds: float) -> None:
