@@ -68,9 +68,19 @@ def is_ours(place: Any) -> bool:
     return bool(device_type) and serves(device_type)
 
 
+#: The place that present_device_is_ours() saw last, and whether it is ours. Places do not change.
+seen: tuple[Any, bool] = (None, False)
+
+
 def present_device_is_ours() -> bool:
     """Whether paddle.get_device() names a device of ours, for calls of ops: making the name takes far longer."""
-    return is_ours(sys.modules["paddle.base.framework"]._current_expected_place_())
+    global seen
+    place = sys.modules["paddle.base.framework"]._current_expected_place_()
+    last, ours = seen
+    if place is not last:
+        ours = is_ours(place)
+        seen = (place, ours)
+    return ours
 
 
 def patch_events(core: Any) -> None:
