@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -128,6 +129,141 @@ def test_lr_ratio_of_adamw_is_a_factor_on_the_rate() -> None:
     _, weights = train("AdamW", DEVICE, weight_decay=0.1, lr_ratio=lambda parameter: 0.4)
     for ours, theirs in zip(weights, expected, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=TOLERANCE["float32"], atol=TOLERANCE["float32"])
+
+
+# -- Steps of all parameters in one op ---------------------------------------------------------------------------------
+
+
+def own_rate(parameters: list[Any]) -> None:
+    parameters[1].optimize_attr = {"learning_rate": 0.5}
+
+
+def own_regularizers(parameters: list[Any]) -> None:
+    parameters[0].regularizer = paddle.regularizer.L2Decay(0.1)
+    parameters[2].regularizer = paddle.regularizer.L1Decay(0.1)
+
+
+def nothing(parameters: list[Any]) -> None:
+    pass
+
+
+TOGETHER: list[tuple[str, bool, Any, dict[str, Any]]] = [
+    ("plain", True, nothing, {}),
+    ("a name", True, nothing, {"name": "mine"}),
+    ("decay", True, nothing, {"weight_decay": 0.1}),
+    ("clipped", True, nothing, {"grad_clip": nn.ClipGradByGlobalNorm(0.1)}),
+    ("own regularizers", True, own_regularizers, {"weight_decay": 0.2}),
+    ("float32 with multi_precision", True, nothing, {"multi_precision": True}),
+    ("a scheduler", True, nothing, {"learning_rate": paddle.optimizer.lr.StepDecay(0.1, 2)}),
+    ("own rate", False, own_rate, {}),
+    ("groups", False, nothing, {"groups": True}),
+]
+
+
+class SpiedOps:
+    """paddle._C_ops, with a list of the ops that were called."""
+
+    def __init__(self) -> None:
+        self.called: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        self.called.append(name)
+        return getattr(paddle._C_ops, name)
+
+
+@pytest.mark.parametrize(("together", "prepare", "kwargs"), [row[1:] for row in TOGETHER], ids=[r[0] for r in TOGETHER])
+@pytest.mark.parametrize("name", ["Momentum", "Adam"])
+def test_one_op_steps_as_one_for_each_parameter(
+    name: str, together: bool, prepare: Any, kwargs: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the bit. A class of one's own, whose ops may be anything, has one for each."""
+    kind = getattr(paddle.optimizer, name)
+    groups = kwargs.get("groups", False)
+    given = {"learning_rate": 0.01} | {key: value for key, value in kwargs.items() if key != "groups"}
+
+    def trained(kind: Any) -> tuple[list[Array], list[str]]:
+        with on(DEVICE):
+            network = Network()
+            parameters = network.parameters()
+            prepare(parameters)
+            parameter_groups = [{"params": parameters[:2]}, {"params": parameters[2:]}]
+            step = kind(parameters=parameter_groups if groups else parameters, **given)
+            features, labels = paddle.to_tensor(FEATURES), paddle.to_tensor(LABELS)
+            ops = SpiedOps()
+            with monkeypatch.context() as patch:
+                patch.setattr(sys.modules[f"paddle.optimizer.{name.lower()}"], "_C_ops", ops)
+                for _ in range(STEPS):
+                    network(features, labels).backward()
+                    step.step()
+                    step.clear_grad()
+                    if not isinstance(given["learning_rate"], float):
+                        given["learning_rate"].step()
+            if not isinstance(given["learning_rate"], float):
+                given["learning_rate"].last_epoch = -1
+                given["learning_rate"].step()
+            return [parameter.numpy() for parameter in parameters], ops.called
+
+    actual, called = trained(kind)
+    expected, called_for_each = trained(type("Mine", (kind,), {}))
+    one = f"merged_{name.lower()}_"
+    assert called == [one] * STEPS if together else one not in called
+    assert called_for_each == [f"{name.lower()}_"] * (STEPS * len(WEIGHTS))
+    for ours, theirs, initial in zip(actual, expected, WEIGHTS, strict=True):
+        assert not np.array_equal(ours, initial), "nothing was trained"
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("name", ["Momentum", "Adam"])
+def test_parameters_of_two_dtypes_step_apart(name: str) -> None:
+    def trained(device: str, dtype: str) -> list[Array]:
+        with on(device):
+            parameters = [paddle.to_tensor(TABLE).astype(dtype) for dtype in ("float32", dtype)]
+            for parameter in parameters:
+                parameter.stop_gradient = False
+            step = optimizer(name, parameters)
+            for _ in range(3):
+                for parameter in parameters:
+                    (parameter.astype("float32") ** 2).sum().backward()
+                step.step()
+                step.clear_grad()
+            return [parameter.astype("float32").numpy() for parameter in parameters]
+
+    for ours, theirs, dtype in zip(
+        trained(DEVICE, "float16"), trained("cpu", "float32"), ("float32", "float16"), strict=True
+    ):
+        np.testing.assert_allclose(ours, theirs, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("name", ["Momentum", "Adam"])
+def test_parameters_of_two_devices_are_refused(name: str) -> None:
+    """As Paddle does on its GPUs: an optimizer has one rate, which is on one device."""
+    parameters = []
+    for place in (f"{DEVICE}:0", f"{DEVICE}:1"):
+        with on(place):
+            parameters.append(paddle.to_tensor(TABLE, stop_gradient=False))
+            (parameters[-1] ** 2).sum().backward()
+    with on(f"{DEVICE}:0"), pytest.raises(ValueError, match="belongs to"):
+        optimizer(name, parameters).step()
+
+
+def test_a_step_that_grad_scaler_skips_changes_nothing() -> None:
+    with on(DEVICE):
+        network = Network()
+        step = optimizer("Momentum", network.parameters())
+        scaler = paddle.amp.GradScaler(init_loss_scaling=2.0, use_dynamic_loss_scaling=False)
+        features, labels = paddle.to_tensor(FEATURES), paddle.to_tensor(LABELS)
+        before = [parameter.numpy() for parameter in network.parameters()]
+        scaler.scale(network(features * float("inf"), labels)).backward()
+        scaler.step(step)
+        scaler.update()
+        after = [parameter.numpy() for parameter in network.parameters()]
+        for ours, theirs in zip(after, before, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+        step.clear_grad()
+        scaler.scale(network(features, labels)).backward()
+        scaler.step(step)
+        for parameter, theirs in zip(network.parameters(), before, strict=True):
+            assert not np.array_equal(parameter.numpy(), theirs)
 
 
 # -- Master weights ----------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from typing import Any, Callable
 
 import unihal_paddle_device as device_patches
 import unihal_paddle_dlpack as dlpack_patches
+import unihal_paddle_optimizers as optimizer_patches
 from unihal_paddle_bridge import is_ours, leave_devices, memory_is_checked, refusal, serves
 
 
@@ -475,6 +476,8 @@ sys.meta_path.insert(
             "paddle.compat.nn.functional": patch_compatible_linear,
             "paddle.jit.sot.opcode_translator.skip_files": patch_skipped_files,
             "paddle.nn.layer.rnn": patch_recurrent,
+            "paddle.optimizer.momentum": optimizer_patches.patch_momentum,
+            "paddle.optimizer.adam": optimizer_patches.patch_adam,
             "paddle.tensor.linalg": patch_linalg,
             "paddle.hapi": patch_tensors,
             "paddle.framework.random": patch_random,
