@@ -1,7 +1,7 @@
 // Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3") and the distributions made from its
 // words. Compiled once per instruction set. Words are used, and turned into numbers, as TensorFlow does.
 
-#if defined(__AVX2__) && !defined(__AVX512F__)
+#if defined(__AVX2__)
 #include <immintrin.h>
 #endif
 
@@ -16,10 +16,48 @@ constexpr int64_t kLanes = 64;   // blocks computed side by side, at most
 constexpr int64_t kVector = 16;  // their number is rounded up to this, so that vectors are full
 constexpr int kRounds = 10;
 
-#if defined(__AVX2__) && !defined(__AVX512F__)
+// Vectors keep words in registers from the first round to the last: a loop over lanes for each round goes through
+// memory, and parts and joins halves of vectors. Words lie in the lower halves of 64 bits, which is what products are
+// made of; the upper ones are anything.
 
-// Of 4 lanes. Words lie in the lower halves of 64 bits, which is what products are made of; the upper ones are
-// anything.
+#if defined(__AVX512F__)
+
+constexpr __mmask8 kAllLanes = 0xff;  // GCC 12 warns without a mask
+
+// Of 8 lanes.
+inline void philox_round(__m512i key0, __m512i key1, __m512i (&c)[4]) {
+  constexpr int kXor = 0x96;  // of three
+  const __m512i product0 = _mm512_maskz_mul_epu32(kAllLanes, c[0], _mm512_set1_epi64(0xD2511F53));
+  const __m512i product1 = _mm512_maskz_mul_epu32(kAllLanes, c[2], _mm512_set1_epi64(0xCD9E8D57));
+  c[0] = _mm512_ternarylogic_epi64(c[1], key0, _mm512_maskz_srli_epi64(kAllLanes, product1, 32), kXor);
+  c[2] = _mm512_ternarylogic_epi64(c[3], key1, _mm512_maskz_srli_epi64(kAllLanes, product0, 32), kXor);
+  c[1] = product1;
+  c[3] = product0;
+}
+
+void philox_rounds(uint64_t key, int64_t lanes, uint32_t* c0, uint32_t* c1, uint32_t* c2, uint32_t* c3) {
+  uint32_t* const words[] = {c0, c1, c2, c3};
+  for (int64_t i = 0; i < lanes; i += 8) {
+    __m512i c[4];
+    for (int k = 0; k < 4; ++k) {
+      c[k] = _mm512_maskz_cvtepu32_epi64(kAllLanes, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(words[k] + i)));
+    }
+    __m512i key0 = _mm512_set1_epi64(static_cast<int64_t>(key));
+    __m512i key1 = _mm512_set1_epi64(static_cast<int64_t>(key >> 32));
+    for (int round = 0; round < kRounds; ++round) {
+      philox_round(key0, key1, c);
+      key0 = _mm512_add_epi64(key0, _mm512_set1_epi64(0x9E3779B9));
+      key1 = _mm512_add_epi64(key1, _mm512_set1_epi64(0xBB67AE85));
+    }
+    for (int k = 0; k < 4; ++k) {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(words[k] + i), _mm512_maskz_cvtepi64_epi32(kAllLanes, c[k]));
+    }
+  }
+}
+
+#elif defined(__AVX2__)
+
+// Of 4 lanes.
 inline void philox_round(__m256i key0, __m256i key1, __m256i (&c)[4]) {
   const __m256i product0 = _mm256_mul_epu32(c[0], _mm256_set1_epi64x(0xD2511F53));
   const __m256i product1 = _mm256_mul_epu32(c[2], _mm256_set1_epi64x(0xCD9E8D57));
@@ -29,8 +67,6 @@ inline void philox_round(__m256i key0, __m256i key1, __m256i (&c)[4]) {
   c[3] = product0;
 }
 
-// In registers from the first round to the last: a loop over lanes for each round goes through memory, and parts and
-// joins halves of vectors.
 void philox_rounds(uint64_t key, int64_t lanes, uint32_t* c0, uint32_t* c1, uint32_t* c2, uint32_t* c3) {
   uint32_t* const words[] = {c0, c1, c2, c3};
   for (int64_t i = 0; i < lanes; i += 8) {
