@@ -208,9 +208,20 @@ def solve(a: Buffer, b: Buffer, *, stream: Stream | None = None) -> Buffer:
 def inv(a: Buffer, *, stream: Stream | None = None) -> Buffer:
     """The inverse. Raises InvalidArgumentError if a is singular."""
     _expect(a, "inv")
-    factors = lu(a, stream=stream)
+    n = a.shape[-1]
+    if n <= _SMALL:
+        factors = lu(a, stream=stream)
+        _refuse(factors.info, "inv", _SINGULAR)
+        return _solve_factorized(factors, _identity(a, stream), stream)
+    # The transpose's inverse, transposed: its columns are a's rows, which LAPACK takes as they lie.
+    factors = _lu(_transpose(a), _transpose(output(a.shape, a.dtype, a, stream=stream)), stream)
     _refuse(factors.info, "inv", _SINGULAR)
-    return _solve_factorized(factors, _identity(a, stream), stream)
+    result = output(a.shape, a.dtype, a, stream=stream)
+    # The identity with its rows exchanged, which takes longer by one_hot where rows are short.
+    x = one_hot(factors.permutation, n, a.dtype, out=_transpose(result), stream=stream)
+    triangular_solve(factors.lu, x, unit_diagonal=True, out=x, stream=stream)
+    triangular_solve(factors.lu, x, upper=True, out=x, stream=stream)
+    return result
 
 
 def cholesky_solve(b: Buffer, factor: Buffer, *, upper: bool = False, stream: Stream | None = None) -> Buffer:
@@ -292,6 +303,8 @@ def matrix_power(a: Buffer, exponent: int, *, stream: Stream | None = None) -> B
 # -- what they share
 
 _NOT_CONVERGED = "has infinity or NaN, or the iteration did not converge on it"
+#: The largest side of matrices of which backends factorize several side by side.
+_SMALL = 32
 _SINGULAR = "is singular: u[{info}, {info}] of its LU factors (counted from 1) is 0"
 
 
