@@ -7,10 +7,11 @@ recurrent layers (two, in both directions, 512 wide, 64 sequences of 128) and nn
 and decoder, 512 wide, 32 sequences of 128), eager, Momentum SGD, in each framework's default math mode or with
 --bfloat16 its automatic mixed precision. Both measure a library's algorithms for each convolution in the first step
 (torch.backends.cudnn.benchmark; UNIHAL_GPU_MEASURE=0 takes what the heuristic chooses). BERT and GPT are in
-training.py. Each framework is a process of its own; they take turns on the same four cores and an otherwise idle GPU, a
-round of five steps at a time, waited for at its end. A step's time is a fifth of the fastest of sixteen rounds: a host
-that other machines share only ever adds to it. Where it is more than 0.98 of PyTorch's, both have sixteen rounds more,
-and sixteen more. In each round a process has two of the cores, in the next one others: where other machines share
+training.py. Each framework trains each network in a process of its own, as programs do: the heap of one that has
+trained ten others costs Paddle's host a tenth of its time. Both take turns on the same four cores and an otherwise idle
+GPU, a round of five steps at a time, waited for at its end. A step's time is a fifth of the fastest of sixteen rounds:
+a host that other machines share only ever adds to it. Where it is more than 0.98 of PyTorch's, both have sixteen rounds
+more, and sixteen more. In each round a process has two of the cores, in the next one others: where other machines share
 them some are slower than others for minutes, and nothing moves a busy thread away. --ours and --peer name other places:
 `--ours iluvatar --peer cpu --batch 2 --pixels 64` tries the program on the stub."""
 
@@ -23,7 +24,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -67,14 +68,15 @@ def numbers(*shape: int) -> Any:
     return np.random.default_rng(0).standard_normal(shape, np.float32)
 
 
-def paddle_steps(options: argparse.Namespace, names: list[str]) -> Iterator[tuple[str, Step, Step]]:
+def paddle_step(options: argparse.Namespace, name: str) -> tuple[Step, Step]:
+    """A step of the network, and what waits for it."""
     import paddle
     from paddle import nn
 
     paddle.set_device(options.ours)
     generator = np.random.default_rng(0)
 
-    def loss_of(name: str) -> tuple[Any, Callable[[], Any]]:
+    def model_and_loss() -> tuple[Any, Callable[[], Any]]:
         if name in VISION:
             model = getattr(paddle.vision.models, name)(num_classes=CLASSES)
             side = pixels(name, options)
@@ -95,21 +97,21 @@ def paddle_steps(options: argparse.Namespace, names: list[str]) -> Iterator[tupl
         x = paddle.to_tensor(numbers(SENTENCES, LENGTH, WIDTH))
         return model, lambda: model(x, x).square().mean()
 
-    for name in names:
-        model, loss = loss_of(name)
-        optimizer = paddle.optimizer.Momentum(0.01, 0.9, parameters=model.parameters())
+    model, loss = model_and_loss()
+    optimizer = paddle.optimizer.Momentum(0.01, 0.9, parameters=model.parameters())
 
-        def step(loss: Any = loss, optimizer: Any = optimizer) -> None:
-            with paddle.amp.auto_cast(options.bfloat16, dtype="bfloat16"):
-                value = loss()
-            value.backward()
-            optimizer.step()
-            optimizer.clear_grad(set_to_zero=False)
+    def step() -> None:
+        with paddle.amp.auto_cast(options.bfloat16, dtype="bfloat16"):
+            value = loss()
+        value.backward()
+        optimizer.step()
+        optimizer.clear_grad(set_to_zero=False)
 
-        yield name, step, paddle.device.synchronize
+    return step, paddle.device.synchronize
 
 
-def torch_steps(options: argparse.Namespace, names: list[str]) -> Iterator[tuple[str, Step, Step]]:
+def torch_step(options: argparse.Namespace, name: str) -> tuple[Step, Step]:
+    """The same in PyTorch."""
     import torch
     from torch import nn
     from unihal_workshop.pipelines.torchvision import make_importable
@@ -121,7 +123,7 @@ def torch_steps(options: argparse.Namespace, names: list[str]) -> Iterator[tuple
     place = options.peer
     generator = np.random.default_rng(0)
 
-    def loss_of(name: str) -> tuple[Any, Callable[[], Any]]:
+    def model_and_loss() -> tuple[Any, Callable[[], Any]]:
         if name in VISION:
             model = getattr(torchvision.models, name)(num_classes=CLASSES, **TORCHVISION.get(name, {})).to(place)
             side = pixels(name, options)
@@ -142,21 +144,20 @@ def torch_steps(options: argparse.Namespace, names: list[str]) -> Iterator[tuple
         x = torch.from_numpy(numbers(SENTENCES, LENGTH, WIDTH)).to(place)
         return model, lambda: model(x, x).square().mean()
 
-    for name in names:
-        model, loss = loss_of(name)
-        optimizer = torch.optim.SGD(model.parameters(), 0.01, 0.9)
+    model, loss = model_and_loss()
+    optimizer = torch.optim.SGD(model.parameters(), 0.01, 0.9)
 
-        def step(loss: Any = loss, optimizer: Any = optimizer) -> None:
-            with torch.autocast(place, torch.bfloat16, enabled=options.bfloat16):
-                value = loss()
-            value.backward()
-            optimizer.step()
-            optimizer.zero_grad()
+    def step() -> None:
+        with torch.autocast(place, torch.bfloat16, enabled=options.bfloat16):
+            value = loss()
+        value.backward()
+        optimizer.step()
+        optimizer.zero_grad()
 
-        yield name, step, torch.cuda.synchronize if place == "cuda" else lambda: None
+    return step, torch.cuda.synchronize if place == "cuda" else lambda: None
 
 
-FRAMEWORKS = {"paddle": paddle_steps, "torch": torch_steps}
+FRAMEWORKS = {"paddle": paddle_step, "torch": torch_step}
 
 
 def sit_on_cores(cores: list[int], turn: int) -> None:
@@ -168,18 +169,14 @@ def sit_on_cores(cores: list[int], turn: int) -> None:
 
 
 def serve(options: argparse.Namespace) -> None:
-    """Answers each network's name on the standard input with the seconds of a step in one round, as a line."""
-    steps = FRAMEWORKS[options.framework](options, [name for name in NAMES if options.only in name])
-    current, step, wait = "", lambda: None, lambda: None
+    """Answers each line of the standard input with the seconds of a step in one round, as a line."""
+    step, wait = FRAMEWORKS[options.framework](options, options.network)
+    for _ in range(WARM_UP_STEPS):
+        step()
+    wait()
     cores = sorted(os.sched_getaffinity(0))
-    for turn, line in enumerate(sys.stdin):
+    for turn, _ in enumerate(sys.stdin):
         sit_on_cores(cores, turn)
-        if line.strip() != current:
-            current, step, wait = next(steps)
-            assert current == line.strip(), f"{line.strip()} was asked for behind {current}"
-            for _ in range(WARM_UP_STEPS):
-                step()
-            wait()
         start = time.perf_counter()
         for _ in range(STEPS):
             step()
@@ -187,18 +184,19 @@ def serve(options: argparse.Namespace) -> None:
         print(f"{ANSWER} {(time.perf_counter() - start) / STEPS}", flush=True)
 
 
-class Framework:
-    """The process of a framework."""
+class Trainer:
+    """A process in which a framework trains a network."""
 
-    def __init__(self, name: str, arguments: list[str]) -> None:
-        command = [sys.executable, "-W", "ignore", __file__, *arguments, "--framework", name]
+    def __init__(self, framework: str, network: str, arguments: list[str]) -> None:
+        own = ["--framework", framework, "--network", network]
+        command = [sys.executable, "-W", "ignore", __file__, *arguments, *own]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def round(self, network: str) -> float | None:
+    def round(self) -> float | None:
         """Seconds of a step; None if the process has failed."""
         assert self.process.stdin is not None and self.process.stdout is not None
         with contextlib.suppress(BrokenPipeError):
-            print(network, file=self.process.stdin, flush=True)
+            print(file=self.process.stdin, flush=True)
         answers = (line.split()[1] for line in self.process.stdout if line.startswith(ANSWER))
         return next((float(answer) for answer in answers), None)
 
@@ -206,26 +204,22 @@ class Framework:
         self.process.communicate()
 
 
-def measured(names: list[str], arguments: list[str]) -> dict[str, tuple[float, float]]:
-    """Seconds of a step in Paddle and in PyTorch of those networks that both have trained."""
-    frameworks = [Framework(name, arguments) for name in FRAMEWORKS]
-    seconds: dict[str, tuple[float, float]] = {}
-    for name in names:
-        progress(name)
-        fastest = [float("inf"), float("inf")]
-        for _ in range(1 + MORE_TIMES):
-            for _ in range(ROUNDS):
-                for side, framework in enumerate(frameworks):
-                    fastest[side] = min(fastest[side], framework.round(name) or float("inf"))
-            if fastest[0] <= NEAR * fastest[1]:
-                break
-        if float("inf") in fastest:
+def measured(name: str, arguments: list[str]) -> tuple[float, float]:
+    """Seconds of a step of the network in Paddle and in PyTorch, infinite where it could not be trained."""
+    trainers = [Trainer(framework, name, arguments) for framework in FRAMEWORKS]
+    fastest = [float("inf"), float("inf")]
+    for trainer in trainers:  # both have warmed up before either is measured
+        trainer.round()
+    for _ in range(1 + MORE_TIMES):
+        for _ in range(ROUNDS):
+            for side, trainer in enumerate(trainers):
+                fastest[side] = min(fastest[side], trainer.round() or float("inf"))
+        if fastest[0] <= NEAR * fastest[1] or float("inf") in fastest:
             break
-        seconds[name] = fastest[0], fastest[1]
-        progress(f"{fastest[0] * 1e3:.2f} ms, {fastest[0] / fastest[1]:.3f} of PyTorch's {fastest[1] * 1e3:.2f}")
-    for framework in frameworks:
-        framework.end()
-    return seconds
+    for trainer in trainers:
+        trainer.end()
+    progress(f"{fastest[0] * 1e3:.2f} ms, {fastest[0] / fastest[1]:.3f} of PyTorch's {fastest[1] * 1e3:.2f}")
+    return fastest[0], fastest[1]
 
 
 def main() -> int:
@@ -238,22 +232,26 @@ def main() -> int:
     parser.add_argument("--peer", default="cuda", help="PyTorch's place")
     parser.add_argument("--json", help="file for what was measured")
     parser.add_argument("--framework", choices=list(FRAMEWORKS), help=argparse.SUPPRESS)
+    parser.add_argument("--network", choices=NAMES, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.framework:
         serve(options)
         return 0
     names = [name for name in NAMES if options.only in name]
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-CORES:])
-    seconds = measured(names, sys.argv[1:])
     table = Table("network", "Paddle, ms", "PyTorch, ms", "ratio")
-    rows = []
-    for name, (ours, theirs) in seconds.items():
+    rows, missing = [], []
+    for name in names:
+        progress(name)
+        ours, theirs = measured(name, sys.argv[1:])
+        if float("inf") in (ours, theirs):
+            missing.append(name)
+            continue
         rows.append({"network": name, "seconds": ours, "peer_seconds": theirs})
         table.add_row(name, f"{ours * 1e3:.1f}", f"{theirs * 1e3:.1f}", f"{ours / theirs:.2f}")
     Console().print(table)
     if options.json:
         Path(options.json).write_text(json.dumps(rows, indent=1))
-    missing = [name for name in names if name not in seconds]
     if missing:
         print(f"not measured: {', '.join(missing)}", file=sys.stderr)
     return 1 if missing else 0
