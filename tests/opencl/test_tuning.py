@@ -79,7 +79,8 @@ def numbered(shape: Sequence[int], dtype: str, device: unihal.Device) -> Buffer:
 
 
 @pytest.mark.timeout(500)
-@pytest.mark.parametrize("form", [pytest.param("nn", marks=pytest.mark.long), "tt"])
+@pytest.mark.long  # PoCL compiles for a minute; what is chosen is kept and found again is tested below
+@pytest.mark.parametrize("form", ["nn", "tt"])
 def test_candidates_give_the_product(device: unihal.Device, form: str) -> None:
     m, n, k = 133, 70, 301
     generator = np.random.default_rng(0)

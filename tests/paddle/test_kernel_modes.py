@@ -310,7 +310,7 @@ def test_a_sample_in_graphs(mode: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize(("mode", "share"), [("new", 6), ("old", 12)])
+@pytest.mark.parametrize(("mode", "share"), [("new", 12), ("old", 24)])
 def test_a_larger_sample_in_graphs(mode: str, share: int, tmp_path: Path) -> None:
     outcome = run_mode(mode, 1, share, tmp_path)
     assert outcome["chosen"]

@@ -458,8 +458,8 @@ def run_session(seed: int) -> tuple[list[np.ndarray], Counter[str]]:
         return results, Counter({op: found[op] for op in FUSED})
 
 
-# Of each pattern one graph, and all.
-NUMBERS = [GRAPHS // 3, pytest.param(GRAPHS, marks=pytest.mark.whole)]
+# Of each pattern one graph, and all: these in sessions in `make test-rest`, in functions in `make test-long`.
+NUMBERS = [GRAPHS // 3, pytest.param(GRAPHS, marks=pytest.mark.long)]
 
 
 def assert_fused(fused: Counter[str], graphs: int) -> None:

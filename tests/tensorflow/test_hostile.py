@@ -64,7 +64,7 @@ def run_from(first: int, every: int) -> tuple[list[dict[str, Any]], bool]:
 
 
 @pytest.mark.parametrize(
-    "every", [SAMPLE, pytest.param(20, marks=pytest.mark.whole), pytest.param(1, marks=pytest.mark.long)]
+    "every", [SAMPLE, pytest.param(40, marks=pytest.mark.whole), pytest.param(1, marks=pytest.mark.long)]
 )
 def test_hostile_calls_end_as_on_the_cpu(every: int) -> None:
     results: list[dict[str, Any]] = []

@@ -27,7 +27,7 @@ DTYPES = (
 #: In `make test` each op runs for float32, and those that have none of it for their first dtype.
 SAMPLES = 1
 #: In `make test-all` so many in these dtypes; all of all dtypes are `long`.
-MORE_SAMPLES = 12
+MORE_SAMPLES = 8
 SOON = (torch.float32, torch.int64)
 MANY_SAMPLES = 40
 
@@ -87,7 +87,7 @@ def test_views_of_samples(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize(
     ("dtype", "every"),
     [
-        pytest.param(torch.float64, 3, marks=pytest.mark.whole),
+        pytest.param(torch.float64, 6, marks=pytest.mark.whole),
         *(pytest.param(dtype, 1, marks=pytest.mark.long) for dtype in (torch.float64, torch.complex128)),
     ],
     ids=str,
