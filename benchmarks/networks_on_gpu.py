@@ -218,7 +218,6 @@ def measured(name: str, arguments: list[str]) -> tuple[float, float]:
             break
     for trainer in trainers:
         trainer.end()
-    progress(f"{fastest[0] * 1e3:.2f} ms, {fastest[0] / fastest[1]:.3f} of PyTorch's {fastest[1] * 1e3:.2f}")
     return fastest[0], fastest[1]
 
 
@@ -247,6 +246,7 @@ def main() -> int:
         if float("inf") in (ours, theirs):
             missing.append(name)
             continue
+        progress(f"{ours * 1e3:.2f} ms, {ours / theirs:.3f} of PyTorch's {theirs * 1e3:.2f}")
         rows.append({"network": name, "seconds": ours, "peer_seconds": theirs})
         table.add_row(name, f"{ours * 1e3:.1f}", f"{theirs * 1e3:.1f}", f"{ours / theirs:.2f}")
     Console().print(table)

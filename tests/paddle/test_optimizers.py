@@ -154,7 +154,7 @@ TOGETHER: list[tuple[str, bool, Any, dict[str, Any]]] = [
     ("clipped", True, nothing, {"grad_clip": nn.ClipGradByGlobalNorm(0.1)}),
     ("own regularizers", True, own_regularizers, {"weight_decay": 0.2}),
     ("float32 with multi_precision", True, nothing, {"multi_precision": True}),
-    ("a scheduler", True, nothing, {"learning_rate": paddle.optimizer.lr.StepDecay(0.1, 2)}),
+    ("a scheduler", True, nothing, {"scheduled": True}),
     ("own rate", False, own_rate, {}),
     ("groups", False, nothing, {"groups": True}),
 ]
@@ -178,8 +178,7 @@ def test_one_op_steps_as_one_for_each_parameter(
 ) -> None:
     """To the bit. A class of one's own, whose ops may be anything, has one for each."""
     kind = getattr(paddle.optimizer, name)
-    groups = kwargs.get("groups", False)
-    given = {"learning_rate": 0.01} | {key: value for key, value in kwargs.items() if key != "groups"}
+    own = {key: value for key, value in kwargs.items() if key not in ("groups", "scheduled")}
 
     def trained(kind: Any) -> tuple[list[Array], list[str]]:
         with on(DEVICE):
@@ -187,7 +186,12 @@ def test_one_op_steps_as_one_for_each_parameter(
             parameters = network.parameters()
             prepare(parameters)
             parameter_groups = [{"params": parameters[:2]}, {"params": parameters[2:]}]
-            step = kind(parameters=parameter_groups if groups else parameters, **given)
+            schedule = paddle.optimizer.lr.StepDecay(0.1, 2)
+            step = kind(
+                schedule if "scheduled" in kwargs else 0.01,
+                parameters=parameter_groups if "groups" in kwargs else parameters,
+                **own,
+            )
             features, labels = paddle.to_tensor(FEATURES), paddle.to_tensor(LABELS)
             ops = SpiedOps()
             with monkeypatch.context() as patch:
@@ -196,11 +200,7 @@ def test_one_op_steps_as_one_for_each_parameter(
                     network(features, labels).backward()
                     step.step()
                     step.clear_grad()
-                    if not isinstance(given["learning_rate"], float):
-                        given["learning_rate"].step()
-            if not isinstance(given["learning_rate"], float):
-                given["learning_rate"].last_epoch = -1
-                given["learning_rate"].step()
+                    schedule.step()
             return [parameter.numpy() for parameter in parameters], ops.called
 
     actual, called = trained(kind)

@@ -2,8 +2,7 @@
 
 Paddle's eager step calls an op for each parameter, and what surrounds it takes more of the host's time than the launch
 in it: networks of many small parameters wait for the host there. Paddle has ops for many parameters at once, with the
-same arithmetic, which use_multi_tensor=True asks for; that option's way through Python is no shorter, and parameters'
-own rates and regularizers are lost on it.
+same arithmetic, which use_multi_tensor=True asks for; that option's way through Python is no shorter.
 
 Paddle's step stays as it is: clipping, regularization, states, what GradScaler found. The ops at its end are kept until
 all of their parameters are known, and taken together if these allow it.
@@ -25,8 +24,8 @@ def may_step_together(parameters: list[Any], gradients: list[Any]) -> bool:
     if not is_ours(place):
         return False
     for parameter, gradient in zip(parameters, gradients):
-        # A dtype is one object nearly always; another one only takes the long way.
-        if parameter.dtype is not dtype or gradient.dtype is not dtype:
+        # Since Paddle 3.3 a dtype is one object, which `in` looks for before it compares.
+        if parameter.dtype not in (dtype,) or gradient.dtype not in (dtype,):
             return False
         if not parameter.is_dense() or not gradient.is_dense() or not parameter.place._equals(place):
             return False

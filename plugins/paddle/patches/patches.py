@@ -304,7 +304,7 @@ def narrow_sums() -> tuple[Callable[[], bool], Callable[[Any, Any], Any]]:
     def add(product: Any, bias: Any) -> Any:
         if bias is None:
             return product
-        # A dtype is one object nearly always, and `in` looks for that first: comparing two takes a fifth of an op.
+        # A dtype is one object here, which `in` looks for before it compares: that takes a fifth of an op.
         dtype, given = product.dtype, bias.dtype
         if given is not dtype and dtype in (paddle.bfloat16, paddle.float16) and given in (paddle.float32,):
             bias = ops.cast(bias, dtype)

@@ -303,8 +303,8 @@ def matrix_power(a: Buffer, exponent: int, *, stream: Stream | None = None) -> B
 # -- what they share
 
 _NOT_CONVERGED = "has infinity or NaN, or the iteration did not converge on it"
-#: The largest side of matrices of which backends factorize several side by side.
-_SMALL = 32
+#: The largest side of matrices of which the stub factorizes several side by side, row by row.
+_SMALL = 64
 _SINGULAR = "is singular: u[{info}, {info}] of its LU factors (counted from 1) is 0"
 
 
