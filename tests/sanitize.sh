@@ -54,7 +54,7 @@ export LSAN_OPTIONS="suppressions='$PWD/$build/leaks.txt':print_suppressions=0"
 # LeakSanitizer looks for a header that this C library has not, and its tracer crashes at what it finds there; they are on
 # the heap, and are found from the thread.
 export ASAN_OPTIONS=detect_leaks=1:halt_on_error=1:allocator_may_return_null=1:intercept_tls_get_addr=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
-export TSAN_OPTIONS="suppressions='$PWD/$build/races.txt':halt_on_error=1:second_deadlock_stack=1:allocator_may_return_null=1"
+export TSAN_OPTIONS="suppressions='$PWD/$build/races.txt':halt_on_error=1:second_deadlock_stack=1:allocator_may_return_null=1:atexit_sleep_ms=100"
 # As in the Makefile's test-native.
 export OMP_WAIT_POLICY=passive
 run=(ctest --test-dir "$build" --output-on-failure --no-tests=error --parallel "$jobs" --timeout 600)

@@ -102,6 +102,10 @@ size_t distance(const std::string& a, const std::string& b) {
   return row[b.size()];
 }
 
+bool is_known(const std::string& name) {
+  return std::find(std::begin(kKnownVariables), std::end(kKnownVariables), name) != std::end(kKnownVariables);
+}
+
 // Of other programs that share the prefix: the build's own options, and what tests tell themselves.
 bool is_of_others(const std::string& name) { return name.rfind("UNIHAL_TESTS_", 0) == 0 || name == "UNIHAL_SITE"; }
 
@@ -110,12 +114,11 @@ bool is_of_others(const std::string& name) { return name.rfind("UNIHAL_TESTS_", 
 std::string unknown_variables(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) {
-    if (is_of_others(name)) continue;
+    if (is_of_others(name) || is_known(name)) continue;
     const char* nearest = kKnownVariables[0];
     for (const char* known : kKnownVariables) {
       if (distance(name, known) < distance(name, nearest)) nearest = known;
     }
-    if (name == nearest) continue;
     text += (text.empty() ? "unihal: " : "; ") + name + " is set, but there is no such variable";
     // Half of a name's own part is still a typing error; more is another word.
     if (distance(name, nearest) <= std::max<size_t>(2, (name.size() - 7) / 3)) {
