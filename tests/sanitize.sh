@@ -52,8 +52,9 @@ export LSAN_OPTIONS="suppressions='$PWD/$build/leaks.txt':print_suppressions=0"
 
 # A request for more than there is fails, as it does without them. Where a library's variables of a thread lie,
 # LeakSanitizer looks for a header that this C library has not, and its tracer crashes at what it finds there; they are on
-# the heap, and are found from the thread.
-export ASAN_OPTIONS=detect_leaks=1:halt_on_error=1:allocator_may_return_null=1:intercept_tls_get_addr=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+# the heap, and are found from the thread. Of each allocation ten callers are kept: the stacks of some tests are deep.
+ASAN_OPTIONS=detect_leaks=1:halt_on_error=1:allocator_may_return_null=1:intercept_tls_get_addr=0:malloc_context_size=10
+export ASAN_OPTIONS UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 export TSAN_OPTIONS="suppressions='$PWD/$build/races.txt':halt_on_error=1:second_deadlock_stack=1:allocator_may_return_null=1:atexit_sleep_ms=100"
 # As in the Makefile's test-native.
 export OMP_WAIT_POLICY=passive
