@@ -83,6 +83,7 @@ def test_its_refusals_reach_the_user_under_strict(library: Path) -> None:
     assert "rdna:1 (reference) does not run sort of float32: sort is not implemented" in process.stderr
 
 
+@pytest.mark.whole
 @pytest.mark.timeout(200)
 def test_what_runs_on_the_host_is_right(tmp_path: Path) -> None:
     """A sample of all cases on a backend that only fills: layouts, work in place, bytes between elements, errors."""

@@ -1,10 +1,12 @@
 // Attention. Paddle's tensors are (batch, length, heads, features): the op's (batch, heads, length, features) by
 // strides.
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <string>
 
 #include "plugins/paddle/kernels/common.h"
+#include "plugins/paddle/kernels/dropout.h"
 #include "plugins/paddle/math_mode.h"
 
 namespace unihal::paddle {
@@ -39,13 +41,6 @@ void check_operands(const Context& context, const View& q, const View& k, const 
                          " heads; expected one number for both, of which query's " + std::to_string(q.shape[2]) +
                          " is a multiple");
   }
-}
-
-// Of the forward; so a gradient's probability is one that was given for inference, where nothing is dropped.
-void refuse_dropout(const Context& context, double dropout, bool inference) {
-  if (dropout == 0 || inference) return;
-  unsupported(context,
-              "dropout of attention's weights in one kernel (sdpa_kernel(SDPBackend.MATH) computes it by several)");
 }
 
 // (batch, length, heads, 1, features), of which each head serves a group of the query's.
@@ -128,25 +123,134 @@ void attend_grad(const Context& context, Input query, Input key, Input value, Op
   all_dv.sum_groups(context, dv);
 }
 
-// What Paddle keeps of the random numbers of a dropout; nobody reads it.
+// What Paddle keeps of the random numbers of a dropout; without one nobody reads it.
 void allocate_seed(const Context& context, Output seed, uhal_dtype dtype) {
   const int64_t two = 2;
   fill_zero(context, context.allocate(seed, dtype, &two, 1));
 }
 
+// -- with dropout of the weights ------------------------------------------------------------------------------------
+//
+// The op has none, so that two products, a softmax and a dropout are launched, in the operands' dtype. For the gradient
+// Paddle's own kernels keep a sum of each row and the place of their random numbers; in their places are the weights
+// before the dropout and what was kept of them.
+
+struct DroppedAttention {
+  AttentionSettings settings;
+  double rate;                       // below 1
+  Context::RandomSequence sequence;  // of the forward
+
+  double scale(const View& q) const {
+    return settings.scale != 0 ? settings.scale : 1 / std::sqrt(static_cast<double>(q.shape[3]));
+  }
+};
+
+void multiply(const Context& context, const View& a, const View& b, const View& d, double alpha = 1,
+              const View* c = nullptr) {
+  if (d.elements() == 0) return;
+  if (a.elements() == 0) return fill_zero(context, d);
+  auto attributes = matmul_attributes(product_math_mode());
+  attributes.alpha = alpha;
+  context.run(UHAL_OP_MATMUL, {&a, &b, c}, {&d}, &attributes);
+}
+
+void refuse_with_dropout(const Context& context, const Tensor& q, const Tensor& k, bool has_mask, bool causal,
+                         double rate) {
+  const char* const why = has_mask    ? "with a mask"
+                          : rate >= 1 ? "of all weights"
+                          : causal && q.dim(1) != k.dim(1)
+                              ? "of causal attention whose queries and keys differ in number"
+                              : nullptr;
+  if (why == nullptr) return;
+  unsupported(context,
+              std::string("dropout ") + why + " in one kernel (sdpa_kernel(SDPBackend.MATH) computes it by several)");
+}
+
+// -inf above the diagonal.
+void hide_what_comes(const Context& context, const View& scores) {
+  fill(context, scores, -std::numeric_limits<double>::infinity(), 0);
+  uhal_triangular_attributes above = {};
+  above.struct_size = sizeof above;
+  above.diagonal = 1;
+  above.upper = 1;
+  context.run(UHAL_OP_TRIANGULAR, {&scores}, {&scores}, &above);
+}
+
+void attend_with_dropout(const Context& context, Input query, Input key, Input value, const DroppedAttention& dropped,
+                         Output out, Output weights, Output kept) {
+  const View q = query.view(), k = key.view(), v = value.view();
+  check_operands(context, q, k, v);
+  const int64_t heads = q.shape[2];
+  const int64_t out_dims[] = {q.shape[0], q.shape[1], heads, v.shape[3]};
+  const int64_t weight_dims[] = {q.shape[0], heads, q.shape[1], k.shape[1]};
+  const View result = context.allocate(out, q.dtype, out_dims, 4);
+  const View w = context.allocate(weights, q.dtype, weight_dims, 4);
+  const View mask = context.allocate(kept, UHAL_UINT8, weight_dims, 4);
+  const RepeatedHeads all_k(context, k, heads), all_v(context, v, heads);
+  const Scratch passed(context, q.dtype, w);
+  std::optional<Scratch> hidden;
+  if (dropped.settings.causal) {
+    hidden.emplace(context, q.dtype, weight_dims + 2, 2);
+    if (hidden->elements() > 0) hide_what_comes(context, *hidden);
+  }
+  multiply(context, heads_first(q), heads_first(all_k).transposed(), w, dropped.scale(q),
+           hidden.has_value() ? &*hidden : nullptr);
+  const auto softmax = softmax_attributes(3);
+  context.run(UHAL_OP_SOFTMAX, {&w}, {&w}, &softmax);
+  const auto random = random_attributes(UHAL_RANDOM_UNIFORM, dropped.rate, 0, dropped.sequence.key, 0);
+  context.run(UHAL_OP_DROPOUT, {&w, dropped.sequence.turn}, {&passed, &mask}, &random);
+  multiply(context, passed, heads_first(all_v), heads_first(result));
+}
+
+void attend_with_dropout_grad(const Context& context, Input query, Input key, Input value, Input weights, Input kept,
+                              Input dout, const DroppedAttention& dropped, Output dquery, Output dkey, Output dvalue) {
+  const View q = query.view(), k = key.view(), v = value.view();
+  check_operands(context, q, k, v);
+  const int64_t heads = q.shape[2];
+  const OutputOrScratch dq(context, dquery, q), dk(context, dkey, k), dv(context, dvalue, v);
+  const RepeatedHeads all_k(context, k, heads), all_v(context, v, heads);
+  const RepeatedHeads all_dk(context, dk, heads, RepeatedHeads::Empty{}),
+      all_dv(context, dv, heads, RepeatedHeads::Empty{});
+  const View w = weights.view(), mask = kept.view(), dy = heads_first(dout.view());
+  const Scratch passed(context, q.dtype, w), dw(context, q.dtype, w);
+  const double scale = dropped.scale(q);
+  pass_kept(context, mask, w, dropped.rate, passed);
+  multiply(context, passed.transposed(), dy, heads_first(all_dv));
+  multiply(context, dy, heads_first(all_v).transposed(), passed);
+  pass_kept(context, mask, passed, dropped.rate, dw);
+  const auto softmax = softmax_attributes(3);
+  context.run(UHAL_OP_SOFTMAX_BACKWARD, {&w, &dw}, {&passed}, &softmax);
+  multiply(context, passed, heads_first(all_k), heads_first(dq), scale);
+  multiply(context, passed.transposed(), heads_first(q), heads_first(all_dk), scale);
+  all_dk.sum_groups(context, dk);
+  all_dv.sum_groups(context, dv);
+}
+
 void flash_attn(Context context, Input q, Input k, Input v, OptionalInput, OptionalInput mask, float dropout,
                 bool causal, bool return_softmax, bool inference, Text, Output out, Output softmax, Output logsumexp,
                 Output seed) {
-  refuse_dropout(context, static_cast<double>(dropout), inference);
   if (return_softmax) unsupported(context, "returning the weights of attention (return_softmax)");
-  attend(context, q, k, v, mask, {0, causal}, out, logsumexp);
+  const auto rate = static_cast<double>(dropout);
+  if (rate != 0 && !inference) {
+    refuse_with_dropout(context, q, k, static_cast<bool>(mask), causal, rate);
+    attend_with_dropout(context, q, k, v, {{0, causal}, rate, context.random_sequence()}, out, logsumexp, seed);
+  } else {
+    attend(context, q, k, v, mask, {0, causal}, out, logsumexp);
+    if (seed) allocate_seed(context, seed, UHAL_INT64);
+  }
   const int64_t none = 0;
   if (softmax) context.allocate(softmax, q.uhal(), &none, 1);
-  if (seed) allocate_seed(context, seed, UHAL_INT64);
 }
 
-void flash_attn_grad(Context context, Input q, Input k, Input v, Input out, Input logsumexp, Input, OptionalInput mask,
-                     Input dout, float /*dropout*/, bool causal, Output dq, Output dk, Output dv) {
+// Whether weights were kept. A rate may have been given for inference, where nothing is dropped.
+bool has_dropped(double rate, const Tensor& kept) { return rate != 0 && kept.uhal() == UHAL_UINT8; }
+
+void flash_attn_grad(Context context, Input q, Input k, Input v, Input out, Input logsumexp, Input kept,
+                     OptionalInput mask, Input dout, float dropout, bool causal, Output dq, Output dk, Output dv) {
+  const auto rate = static_cast<double>(dropout);
+  if (has_dropped(rate, kept)) {
+    return attend_with_dropout_grad(context, q, k, v, logsumexp, kept, dout, {{0, causal}, rate, {}}, dq, dk, dv);
+  }
   attend_grad(context, q, k, v, mask, out, logsumexp, dout, {0, causal}, dq, dk, dv);
 }
 
@@ -165,18 +269,25 @@ void memory_efficient_attention(Context context, Input q, Input k, Input v, Opti
                                 OptionalInput starts_k, OptionalInput diagonal, OptionalInput lengths, Scalar, Scalar,
                                 bool causal, double dropout, float scale, bool inference, Output out, Output logsumexp,
                                 Output seed) {
-  refuse_dropout(context, dropout, inference);
   const bool packed = starts_q || starts_k || diagonal || lengths;
-  attend(context, q, k, v, bias, efficient_settings(context, q, k, packed, causal, scale), out, logsumexp);
+  const AttentionSettings settings = efficient_settings(context, q, k, packed, causal, scale);
+  if (dropout != 0 && !inference) {
+    refuse_with_dropout(context, q, k, static_cast<bool>(bias), causal, dropout);
+    return attend_with_dropout(context, q, k, v, {settings, dropout, context.random_sequence()}, out, logsumexp, seed);
+  }
+  attend(context, q, k, v, bias, settings, out, logsumexp);
   if (seed) allocate_seed(context, seed, UHAL_INT64);
 }
 
 void memory_efficient_attention_grad(Context context, Input q, Input k, Input v, OptionalInput bias,
-                                     OptionalInput starts_q, OptionalInput starts_k, Input out, Input logsumexp, Input,
-                                     Input dout, Scalar, Scalar, bool causal, double /*dropout*/, float scale,
+                                     OptionalInput starts_q, OptionalInput starts_k, Input out, Input logsumexp,
+                                     Input kept, Input dout, Scalar, Scalar, bool causal, double dropout, float scale,
                                      Output dq, Output dk, Output dv, Output dbias) {
   if (dbias) unsupported(context, "the gradient of attention's bias (sdpa_kernel(SDPBackend.MATH) computes it)");
   const AttentionSettings settings = efficient_settings(context, q, k, starts_q || starts_k, causal, scale);
+  if (has_dropped(dropout, kept)) {
+    return attend_with_dropout_grad(context, q, k, v, logsumexp, kept, dout, {settings, dropout, {}}, dq, dk, dv);
+  }
   attend_grad(context, q, k, v, bias, out, logsumexp, dout, settings, dq, dk, dv);
 }
 
@@ -188,12 +299,7 @@ void causal_softmax(Context context, Input x, Output y) {
   if (scores.elements() == 0) return;
   const int64_t dims[] = {scores.shape[scores.rank - 2], scores.shape[scores.rank - 1]};
   const Scratch mask(context, scores.dtype, dims, 2);
-  fill(context, mask, -std::numeric_limits<double>::infinity(), 0);
-  uhal_triangular_attributes above = {};
-  above.struct_size = sizeof above;
-  above.diagonal = 1;
-  above.upper = 1;
-  context.run(UHAL_OP_TRIANGULAR, {&mask}, {&mask}, &above);
+  hide_what_comes(context, mask);
   context.map(uhal_map_add, {&scores, &mask}, {&weights});
   const auto attributes = softmax_attributes(scores.rank - 1);
   context.run(UHAL_OP_SOFTMAX, {&weights}, {&weights}, &attributes);

@@ -7,6 +7,7 @@
 
 #include "plugins/common/chain.h"
 #include "plugins/paddle/kernels/common.h"
+#include "plugins/paddle/kernels/dropout.h"
 #include "plugins/paddle/selected_rows.h"
 
 namespace unihal::paddle {
@@ -357,10 +358,9 @@ void dropout_grad(Context context, Input mask, Input dy, Scalar p, bool is_test,
   const bool upscale = std::strcmp(mode.value, "upscale_in_train") == 0;
   const double keep = 1 - p.number();
   if (is_test) return context.map(uhal_map_scale, {&gradient}, {&out}, {upscale ? 1 : keep, 0});
-  if (keep <= 0) return fill_zero(context, out);
   const View kept = mask.view();
+  if (upscale) return pass_kept(context, kept, gradient, p.number(), out);
   context.map(uhal_map_multiply, {&kept, &gradient}, {&out});
-  if (upscale) context.map(uhal_map_scale, {&out}, {&out}, {1 / keep, 0});
 }
 
 }  // namespace

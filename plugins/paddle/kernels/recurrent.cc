@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "plugins/paddle/kernels/common.h"
+#include "plugins/paddle/kernels/dropout.h"
 #include "plugins/paddle/math_mode.h"
 
 namespace unihal::paddle {
@@ -384,8 +385,7 @@ void rnn_grad(Context context, Input input, InputList states, InputList weights,
     }
     if (layer > 0 && stack.drops_result(layer - 1)) {
       const View mask = stack.mask(masks, layer - 1);
-      context.map(uhal_map_multiply, {&mask, &passed}, {&passed});
-      context.map(uhal_map_scale, {&passed}, {&passed}, {1 / (1 - static_cast<double>(dropout)), 0});
+      pass_kept(context, mask, passed, static_cast<double>(dropout), passed);
     }
     dy = passed;
   }

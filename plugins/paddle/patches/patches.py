@@ -20,6 +20,7 @@ from typing import Any, Callable
 
 import unihal_paddle_device as device_patches
 import unihal_paddle_dlpack as dlpack_patches
+import unihal_paddle_mixed_precision as mixed_precision_patches
 import unihal_paddle_optimizers as optimizer_patches
 from unihal_paddle_bridge import is_ours, leave_devices, memory_is_checked, refusal, serves
 
@@ -210,11 +211,13 @@ def composed_if(wanted: Callable[..., bool], names: Sequence[str], function: Cal
 
 
 def composes(attn_mask: Any, dropout_p: float, training: bool) -> bool:
-    """What scaled_dot_product_attention can be asked for, and our op does not compute: dropout, a mask's gradient, and
-    masks with three axes, whose first one Paddle's kernels take for the batch and its composed attention for heads."""
-    if dropout_p > 0 and training:
-        return True
-    return attn_mask is not None and (attn_mask.ndim == 3 or not attn_mask.stop_gradient)
+    """What scaled_dot_product_attention can be asked for, and our kernels do not compute: dropout with a mask or of all
+    weights, a mask's gradient, and masks with three axes, whose first one Paddle's kernels take for the batch and its
+    composed attention for heads."""
+    drops = dropout_p > 0 and training
+    if attn_mask is None:
+        return drops and dropout_p >= 1
+    return drops or attn_mask.ndim == 3 or not attn_mask.stop_gradient
 
 
 def patch_attention(functional: Any) -> None:
@@ -283,79 +286,6 @@ def patch_attention(functional: Any) -> None:
     flash.flash_attention = flash_attention
 
 
-def narrow_sums() -> tuple[Callable[[], bool], Callable[[Any, Any], Any]]:
-    """For linear layers, which under automatic mixed precision are as narrow as their products: whether a call is to be
-    so, and the sum of such a product and a bias.
-
-    Paddle's own GPUs have it so since 3.3, by an op that the list of narrow ops names (linear_v2) and whose second
-    gradients fail. Elsewhere the sum with a float32 bias widens the product, and what follows keeps float32 for its
-    gradients.
-    """
-    paddle, framework = sys.modules["paddle"], sys.modules["paddle.base.framework"]
-    ops, mixed_precision = paddle._C_ops, framework.core._get_amp_attrs
-
-    def wanted() -> bool:
-        return (
-            mixed_precision()._amp_dtype != "float32"
-            and framework.in_dynamic_or_pir_mode()
-            and device_patches.present_device_is_ours()
-        )
-
-    def add(product: Any, bias: Any) -> Any:
-        if bias is None:
-            return product
-        # A dtype is one object here, which `in` looks for before it compares: that takes a fifth of an op.
-        dtype, given = product.dtype, bias.dtype
-        if given is not dtype and dtype in (paddle.bfloat16, paddle.float16) and given in (paddle.float32,):
-            bias = ops.cast(bias, dtype)
-        result = ops.add(product, bias)
-        # A level at which only what is on the list is narrow.
-        return result if result.dtype in (dtype,) else ops.cast(result, dtype)
-
-    return wanted, add
-
-
-def linear_layers_are_narrow() -> bool:
-    return "linear_v2" in sys.modules["paddle.amp.amp_lists"].WHITE_LIST
-
-
-def patch_linear(functional: Any) -> None:
-    """Linear layers under automatic mixed precision: see narrow_sums."""
-    if not linear_layers_are_narrow():
-        return
-    common = functional.common
-    ops, original = common._C_ops, common.linear
-    is_narrow, add = narrow_sums()
-
-    @functools.wraps(original)
-    def linear(x: Any, weight: Any, bias: Any = None, name: str | None = None) -> Any:
-        if not is_narrow():
-            return original(x, weight, bias, name)
-        return add(ops.matmul(x, weight, False, False), bias)
-
-    common.linear = functional.linear = linear
-
-
-def patch_compatible_linear(functional: Any) -> None:
-    """The same for the function with PyTorch's arguments, whose layer calls what lies in its decorator."""
-    if not linear_layers_are_narrow():
-        return
-    ops, original = functional._C_ops, functional.linear.__wrapped__
-    is_narrow, add = narrow_sums()
-
-    @functools.wraps(original)
-    def linear(input: Any, weight: Any, bias: Any = None) -> Any:
-        if not is_narrow():
-            return original(input, weight, bias)
-        return add(ops.matmul(input, weight, False, True), bias)
-
-    functional.linear = functional.ForbidKeywordsDecorator(
-        illegal_keys={"x", "name"},
-        func_name="paddle.compat.nn.functional.linear",
-        correct_name="paddle.nn.functional.linear",
-    )(linear)
-
-
 def patch_skipped_files(module: Any) -> None:
     """to_static's translator of bytecode leaves what these modules have in the place of Paddle's functions alone, as it
     does those: it would take them for the user's, break the graph in them, and has failed with an UnboundLocalError."""
@@ -366,7 +296,7 @@ def patch_skipped_files(module: Any) -> None:
 
 def patch_functional(functional: Any) -> None:
     patch_attention(functional)
-    patch_linear(functional)
+    mixed_precision_patches.patch_linear(functional)
 
 
 class LeavesWeightsApart:
@@ -473,9 +403,10 @@ sys.meta_path.insert(
             "paddle.device.cuda.graphs": patch_graphs,
             "paddle.amp.auto_cast": patch_auto_cast,
             "paddle.nn.functional": patch_functional,
-            "paddle.compat.nn.functional": patch_compatible_linear,
+            "paddle.compat.nn.functional": mixed_precision_patches.patch_compatible_linear,
             "paddle.jit.sot.opcode_translator.skip_files": patch_skipped_files,
             "paddle.nn.layer.rnn": patch_recurrent,
+            "paddle.nn.layer.transformer": mixed_precision_patches.patch_multi_head_attention,
             "paddle.optimizer.momentum": optimizer_patches.patch_momentum,
             "paddle.optimizer.adam": optimizer_patches.patch_adam,
             "paddle.tensor.linalg": patch_linalg,
