@@ -30,7 +30,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("every", [64, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("every", [pytest.param(64, marks=pytest.mark.whole), pytest.param(1, marks=pytest.mark.long)])
 def test_it_conforms_in_what_it_declares(every: int, library: Path, tmp_path: Path) -> None:
     results = tmp_path / "results.json"
     command = [sys.executable, "-m", "unihal.command_line", "conformance", "--every", str(every)]

@@ -38,7 +38,8 @@ class Bound:
         return result
 
 
-@pytest.mark.parametrize("name", [pytest.param("resnet", marks=pytest.mark.whole), "mobilenet"])
+@pytest.mark.whole
+@pytest.mark.parametrize("name", ["resnet", "mobilenet"])
 def test_a_network_computes_from_what_is_in_its_input_by_then(name: str) -> None:
     made = networks.build(name)
     inputs = [next(iter(networks.example(name, seed).values())) for seed in range(4)]

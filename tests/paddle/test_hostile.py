@@ -18,7 +18,7 @@ from comparison import DEVICE
 
 # One in so many of the hostile calls, of one in so many ops, the same in each run: in `make test`, `make test-rest` and
 # `make test-long`.
-SHARES = ((480, 3), (8, 1), (1, 1))
+SHARES = ((960, 3), (8, 1), (1, 1))
 STALLED_AFTER = 60
 
 

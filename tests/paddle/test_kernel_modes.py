@@ -302,7 +302,7 @@ def test_each_kernel_has_a_call(tmp_path: Path) -> None:
     assert not missing, "no call of op_calls.py chooses these kernels, and no row of UNREACHED says why"
 
 
-@pytest.mark.parametrize("mode", ["new", "old"])
+@pytest.mark.parametrize("mode", ["new", pytest.param("old", marks=pytest.mark.whole)])
 def test_a_sample_in_graphs(mode: str, tmp_path: Path) -> None:
     outcome = run_mode(mode, 1, 60, tmp_path)
     assert outcome["chosen"]

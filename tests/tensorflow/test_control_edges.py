@@ -459,7 +459,7 @@ def run_session(seed: int) -> tuple[list[np.ndarray], Counter[str]]:
 
 
 # Of each pattern one graph, and all: these in sessions in `make test-rest`, in functions in `make test-long`.
-NUMBERS = [GRAPHS // 3, pytest.param(GRAPHS, marks=pytest.mark.long)]
+NUMBERS = [pytest.param(GRAPHS // 3, marks=pytest.mark.whole), pytest.param(GRAPHS, marks=pytest.mark.long)]
 
 
 def assert_fused(fused: Counter[str], graphs: int) -> None:

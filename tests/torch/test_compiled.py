@@ -37,6 +37,7 @@ def test_a_compiled_model_has_the_eager_one_s_gradients(name: str) -> None:
         torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.whole
 def test_an_encoder_with_dropout_can_be_compiled() -> None:
     layer = nn.TransformerEncoderLayer(16, 2, 32, 0.1, batch_first=True).to(DEVICE)
     torch.compile(layer, backend="aot_eager")(torch.randn(2, 8, 16, device=DEVICE)).square().sum().backward()

@@ -77,6 +77,7 @@ def _random_network(pick: Any) -> None:
     assert abs(planned.peak_allocated - peak) <= max(SMALL, 0.05 * peak), (names, dtype, training, inputs[0].shape)
 
 
+@pytest.mark.whole
 @settings(max_examples=12, deadline=None, derandomize=True, database=None)
 @given(st.data())
 def test_random_networks(data: st.DataObject) -> None:
