@@ -1,4 +1,4 @@
-"""Every case of conformance that has nothing to write: no plan that a kernel is chosen by may need an element. Run as a
+"""Cases of conformance that have nothing to write: no plan that a kernel is chosen by may need an element. Run as a
 program with a number n, it runs every n-th and prints what failed."""
 
 from __future__ import annotations

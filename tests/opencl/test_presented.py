@@ -101,10 +101,7 @@ def test_the_default_device_is_of_the_type_whose_first_backend_drives_it() -> No
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(
-    ("framework", "device_type"),
-    [("paddle", "polaris"), pytest.param("tensorflow", "POLARIS", marks=pytest.mark.long)],
-)
+@pytest.mark.parametrize(("framework", "device_type"), [("paddle", "polaris"), ("tensorflow", "POLARIS")])
 def test_without_float64_the_host_computes_in_it(framework: str, device_type: str, tmp_path: Path) -> None:
     loader = tmp_path / "libOpenCL.so.1"  # the name tells the backend that drivers come with it, which bring an LLVM
     loader.symlink_to(LIBRARY)

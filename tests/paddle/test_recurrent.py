@@ -152,6 +152,22 @@ def test_dropout_between_layers_is_that_of_its_gradient() -> None:
         assert float(loss([x])) == float(loss([x])) != float(loss([x], seed=6))
 
 
+def test_layers_of_which_everything_is_dropped() -> None:
+    """What lies below has a gradient of zeros, and no NaN."""
+    found = []
+    for device in (DEVICE, "cpu"):
+        with on(device):
+            layer = paddle.nn.LSTM(INPUTS, HIDDEN, num_layers=2, dropout=1.0)
+            for seed, parameter in enumerate(layer.parameters()):
+                parameter.set_value(random(*parameter.shape, seed=seed))
+            x = paddle.to_tensor(random(BATCH, STEPS, INPUTS), stop_gradient=False)
+            layer(x)[0].sum().backward()
+            found.append([x.grad.numpy(), *(parameter.grad.numpy() for parameter in layer.parameters())])
+    assert not found[0][0].any()
+    for ours, theirs in zip(*found):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("mode", LAYERS)
 def test_gradients_with_lengths_and_states(mode: str) -> None:
     """By differences: of reversed directions with both, Paddle's CPU gives a GRU and plain layers other gradients."""

@@ -120,7 +120,6 @@ def _mypy(tmp_path: Path, code: str) -> str:
     return result.stdout
 
 
-@pytest.mark.whole
 def test_users_code_type_checks(tmp_path: Path) -> None:
     output = _mypy(tmp_path, TYPED)
     assert "error" not in output

@@ -458,7 +458,8 @@ def run_session(seed: int) -> tuple[list[np.ndarray], Counter[str]]:
         return results, Counter({op: found[op] for op in FUSED})
 
 
-# Of each pattern one graph, and all: these in sessions in `make test-rest`, in functions in `make test-long`.
+# Of each pattern one graph, and all: these in sessions in `make test-rest`, which has the former in functions, and in
+# functions in `make test-long`.
 NUMBERS = [pytest.param(GRAPHS // 3, marks=pytest.mark.whole), pytest.param(GRAPHS, marks=pytest.mark.long)]
 
 
@@ -468,7 +469,7 @@ def assert_fused(fused: Counter[str], graphs: int) -> None:
     assert len(missed) <= (0 if graphs == GRAPHS else 3), (missed, fused)
 
 
-@pytest.mark.parametrize("graphs", [pytest.param(GRAPHS, marks=pytest.mark.whole)])  # in `make test`, in functions
+@pytest.mark.parametrize("graphs", [pytest.param(GRAPHS, marks=pytest.mark.whole)])
 def test_random_graphs_in_sessions(graphs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     fused: Counter[str] = Counter()
     for seed in range(graphs):

@@ -116,8 +116,7 @@ dist.destroy_process_group()
 
 
 @pytest.mark.skipif(os.environ["UNIHAL_BACKEND"] != "stub", reason="two ranks share a device, which GPUs refuse")
-@pytest.mark.whole
-@pytest.mark.parametrize("backend", ["unihal", "host"])
+@pytest.mark.parametrize("backend", ["unihal", pytest.param("host", marks=pytest.mark.whole)])
 def test_two_processes_agree_with_one(backend: str) -> None:
     """Also as where a backend has no collectives."""
     with socket.socket() as found:

@@ -102,25 +102,59 @@ void attend(const Context& context, Input query, Input key, Input value, Optiona
   context.run(UHAL_OP_ATTENTION, {&left, &right, &factors, pointer(added)}, {&y, &rows}, &attributes);
 }
 
-void attend_grad(const Context& context, Input query, Input key, Input value, OptionalInput mask, Input out,
-                 Input logsumexp, Input dout, const AttentionSettings& settings, Output dquery, Output dkey,
-                 Output dvalue) {
-  const View q = query.view(), k = key.view(), v = value.view();
-  check_operands(context, q, k, v);
-  const int64_t heads = q.shape[2];
-  const OutputOrScratch dq(context, dquery, q), dk(context, dkey, k), dv(context, dvalue, v);
-  const RepeatedHeads all_k(context, k, heads), all_v(context, v, heads);
-  const RepeatedHeads all_dk(context, dk, heads, RepeatedHeads::Empty{}),
-      all_dv(context, dv, heads, RepeatedHeads::Empty{});
+// What gradients of attention read and write, heads first, with as many heads of keys and values as of queries.
+class AttentionGradient {
+ public:
+  AttentionGradient(const Context& context, Input query, Input key, Input value, Output dquery, Output dkey,
+                    Output dvalue)
+      : context_(context),
+        given_{checked(context, query.view(), key.view(), value.view())},
+        dq_(context, dquery, given_.q),
+        dk_(context, dkey, given_.k),
+        dv_(context, dvalue, given_.v),
+        all_k_(context, given_.k, given_.q.shape[2]),
+        all_v_(context, given_.v, given_.q.shape[2]),
+        all_dk_(context, dk_, given_.q.shape[2], RepeatedHeads::Empty{}),
+        all_dv_(context, dv_, given_.q.shape[2], RepeatedHeads::Empty{}) {}
+
+  const View& query() const { return given_.q; }  // as Paddle gave it
+  View q() const { return heads_first(given_.q); }
+  View k() const { return heads_first(all_k_); }
+  View v() const { return heads_first(all_v_); }
+  View dq() const { return heads_first(dq_); }
+  View dk() const { return heads_first(all_dk_); }
+  View dv() const { return heads_first(all_dv_); }
+
+  // When all of dk and dv are written: gradients of heads that several of the query's share.
+  void finish() const {
+    all_dk_.sum_groups(context_, dk_);
+    all_dv_.sum_groups(context_, dv_);
+  }
+
+ private:
+  struct Given {
+    View q, k, v;
+  };
+  static Given checked(const Context& context, const View& q, const View& k, const View& v) {
+    check_operands(context, q, k, v);
+    return {q, k, v};
+  }
+
+  const Context& context_;
+  Given given_;
+  OutputOrScratch dq_, dk_, dv_;
+  RepeatedHeads all_k_, all_v_, all_dk_, all_dv_;
+};
+
+void attend_grad(const Context& context, const AttentionGradient& gradient, OptionalInput mask, Input out,
+                 Input logsumexp, Input dout, const AttentionSettings& settings) {
   const View y = heads_first(out.view()), dy = heads_first(dout.view()), rows = logsumexp.view();
-  const View left = heads_first(q), right = heads_first(all_k), factors = heads_first(all_v);
-  const View dleft = heads_first(dq), dright = heads_first(all_dk), dfactors = heads_first(all_dv);
+  const View q = gradient.q(), k = gradient.k(), v = gradient.v();
+  const View dq = gradient.dq(), dk = gradient.dk(), dv = gradient.dv();
   const std::optional<View> added = mask_of(context, mask, settings.causal);
   const auto attributes = attention_attributes_of(settings);
-  context.run(UHAL_OP_ATTENTION_BACKWARD, {&left, &right, &factors, pointer(added), &y, &rows, &dy},
-              {&dleft, &dright, &dfactors}, &attributes);
-  all_dk.sum_groups(context, dk);
-  all_dv.sum_groups(context, dv);
+  context.run(UHAL_OP_ATTENTION_BACKWARD, {&q, &k, &v, pointer(added), &y, &rows, &dy}, {&dq, &dk, &dv}, &attributes);
+  gradient.finish();
 }
 
 // What Paddle keeps of the random numbers of a dropout; without one nobody reads it.
@@ -202,28 +236,20 @@ void attend_with_dropout(const Context& context, Input query, Input key, Input v
   multiply(context, passed, heads_first(all_v), heads_first(result));
 }
 
-void attend_with_dropout_grad(const Context& context, Input query, Input key, Input value, Input weights, Input kept,
-                              Input dout, const DroppedAttention& dropped, Output dquery, Output dkey, Output dvalue) {
-  const View q = query.view(), k = key.view(), v = value.view();
-  check_operands(context, q, k, v);
-  const int64_t heads = q.shape[2];
-  const OutputOrScratch dq(context, dquery, q), dk(context, dkey, k), dv(context, dvalue, v);
-  const RepeatedHeads all_k(context, k, heads), all_v(context, v, heads);
-  const RepeatedHeads all_dk(context, dk, heads, RepeatedHeads::Empty{}),
-      all_dv(context, dv, heads, RepeatedHeads::Empty{});
+void attend_with_dropout_grad(const Context& context, const AttentionGradient& gradient, Input weights, Input kept,
+                              Input dout, const DroppedAttention& dropped) {
   const View w = weights.view(), mask = kept.view(), dy = heads_first(dout.view());
-  const Scratch passed(context, q.dtype, w), dw(context, q.dtype, w);
-  const double scale = dropped.scale(q);
+  const Scratch passed(context, w.dtype, w), dw(context, w.dtype, w);
+  const double scale = dropped.scale(gradient.query());
   pass_kept(context, mask, w, dropped.rate, passed);
-  multiply(context, passed.transposed(), dy, heads_first(all_dv));
-  multiply(context, dy, heads_first(all_v).transposed(), passed);
+  multiply(context, passed.transposed(), dy, gradient.dv());
+  multiply(context, dy, gradient.v().transposed(), passed);
   pass_kept(context, mask, passed, dropped.rate, dw);
   const auto softmax = softmax_attributes(3);
   context.run(UHAL_OP_SOFTMAX_BACKWARD, {&w, &dw}, {&passed}, &softmax);
-  multiply(context, passed, heads_first(all_k), heads_first(dq), scale);
-  multiply(context, passed.transposed(), heads_first(q), heads_first(all_dk), scale);
-  all_dk.sum_groups(context, dk);
-  all_dv.sum_groups(context, dv);
+  multiply(context, passed, gradient.k(), gradient.dq(), scale);
+  multiply(context, passed.transposed(), gradient.q(), gradient.dk(), scale);
+  gradient.finish();
 }
 
 void flash_attn(Context context, Input q, Input k, Input v, OptionalInput, OptionalInput mask, float dropout,
@@ -248,10 +274,11 @@ bool has_dropped(double rate, const Tensor& kept) { return rate != 0 && kept.uha
 void flash_attn_grad(Context context, Input q, Input k, Input v, Input out, Input logsumexp, Input kept,
                      OptionalInput mask, Input dout, float dropout, bool causal, Output dq, Output dk, Output dv) {
   const auto rate = static_cast<double>(dropout);
+  const AttentionGradient gradient(context, q, k, v, dq, dk, dv);
   if (has_dropped(rate, kept)) {
-    return attend_with_dropout_grad(context, q, k, v, logsumexp, kept, dout, {{0, causal}, rate, {}}, dq, dk, dv);
+    return attend_with_dropout_grad(context, gradient, logsumexp, kept, dout, {{0, causal}, rate, {}});
   }
-  attend_grad(context, q, k, v, mask, out, logsumexp, dout, {0, causal}, dq, dk, dv);
+  attend_grad(context, gradient, mask, out, logsumexp, dout, {0, causal});
 }
 
 // Sequences of several lengths in one tensor, and diagonals elsewhere than from the first row and column.
@@ -285,10 +312,11 @@ void memory_efficient_attention_grad(Context context, Input q, Input k, Input v,
                                      Output dq, Output dk, Output dv, Output dbias) {
   if (dbias) unsupported(context, "the gradient of attention's bias (sdpa_kernel(SDPBackend.MATH) computes it)");
   const AttentionSettings settings = efficient_settings(context, q, k, starts_q || starts_k, causal, scale);
+  const AttentionGradient gradient(context, q, k, v, dq, dk, dv);
   if (has_dropped(dropout, kept)) {
-    return attend_with_dropout_grad(context, q, k, v, logsumexp, kept, dout, {settings, dropout, {}}, dq, dk, dv);
+    return attend_with_dropout_grad(context, gradient, logsumexp, kept, dout, {settings, dropout, {}});
   }
-  attend_grad(context, q, k, v, bias, out, logsumexp, dout, settings, dq, dk, dv);
+  attend_grad(context, gradient, bias, out, logsumexp, dout, settings);
 }
 
 // Softmax of scores of which row i has the columns up to i.
