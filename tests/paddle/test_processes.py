@@ -122,7 +122,9 @@ def test_without_kernels_strict_mode_fails(tmp_path: Path) -> None:
     assert "UNIHAL_STRICT=1" in result.stderr
 
 
-@pytest.mark.parametrize("static", [False, True], ids=["dygraph", "to_static"])
+@pytest.mark.parametrize(  # in graphs: test_static.py trains around them
+    "static", [False, pytest.param(True, marks=pytest.mark.whole)], ids=["dygraph", "to_static"]
+)
 def test_fallbacks_are_counted_and_forbidden_in_strict_mode(tmp_path: Path, static: bool) -> None:
     (tmp_path / "program.py").write_text(f"""
 import numpy
