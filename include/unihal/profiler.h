@@ -23,6 +23,11 @@ UHAL_API uhal_status uhal_profiler_start(void);
 /* Waits for the recorded work and stops. A no-op when none is running. */
 UHAL_API uhal_status uhal_profiler_stop(void);
 
+/* When the recording that runs, or else the last one, started, by the system's clock: nanoseconds since 1970, 0 before
+ * the first start. Both clocks are read within a microsecond of each other even if the thread loses its core in
+ * between, so that what others note by the system's clock can be laid beside the events. Since ABI 1.13. */
+UHAL_API int64_t uhal_profiler_start_time(void);
+
 /* One recorded piece of work. Strings are valid until the next start or clear. */
 typedef struct uhal_profiler_event {
   size_t struct_size;

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #define UHAL_ABI_MAJOR 1
-#define UHAL_ABI_MINOR 12
+#define UHAL_ABI_MINOR 13
 
 #if defined(UHAL_BUILDING_CORE)
 #define UHAL_API __attribute__((visibility("default")))

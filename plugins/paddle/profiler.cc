@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <ctime>
 #include <mutex>
 #include <string>
 
@@ -67,18 +66,10 @@ struct Recording {
   std::mutex mutex;
   bool running = false;  // by the first tracer's start
   bool made = false;     // there is one to be given
-  uint64_t start = 0;    // by Paddle's clock
 };
 Recording& recording() {
   static Recording* const instance = new Recording;
   return *instance;
-}
-
-// phi::PosixInNsec
-uint64_t paddle_time() {
-  timespec now = {};
-  clock_gettime(CLOCK_REALTIME, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
 Status initialize(void*, void** user_data) {
@@ -92,9 +83,7 @@ Status do_nothing(void*, void*) { return kSuccess; }
 Status start(void*, void*) {
   std::lock_guard<std::mutex> lock(recording().mutex);
   if (recording().running) return kSuccess;
-  const uint64_t before = paddle_time();
   recording().running = recording().made = uhal_profiler_start() == UHAL_OK;
-  recording().start = before + (paddle_time() - before) / 2;
   if (!recording().made) {
     std::fprintf(stderr, "unihal: Paddle's profiler shows no work of the devices: %s\n", uhal_last_error()->message);
   }
@@ -147,7 +136,7 @@ void give_profiled_work(void* collector, const char* device_type) {
   const auto add_work = reinterpret_cast<AddEvent>(dlsym(library, kAddDeviceEvent));
   std::lock_guard<std::mutex> lock(recording().mutex);
   if (!recording().made || add_call == nullptr) return;
-  const uint64_t origin = recording().start;
+  const auto origin = static_cast<uint64_t>(uhal_profiler_start_time());  // Paddle's clock is the system's
   for (size_t i = 0; i < uhal_profiler_event_count(); ++i) {
     uhal_profiler_event work = {};
     work.struct_size = sizeof work;

@@ -5,7 +5,6 @@
 // stop ends it, and each type collects its own devices.
 #include "plugins/tensorflow/profiler.h"
 
-#include <chrono>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -147,8 +146,7 @@ void start(const TP_Profiler* profiler, TF_Status* status) {
     return TF_SetStatus(status, TF_FAILED_PRECONDITION, uhal_last_error()->message);
   }
   s.ours = true;
-  s.begin =
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  s.begin = uhal_profiler_start_time();
 }
 
 void stop(const TP_Profiler* profiler, TF_Status* status) {

@@ -1,6 +1,7 @@
 // The recording, its totals, the trace file, and UNIHAL_PROFILE.
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -58,6 +59,29 @@ uhal_profiler_event event_at(size_t index) {
   event.struct_size = sizeof event;
   EXPECT_OK(uhal_profiler_event_get(index, &event));
   return event;
+}
+
+int64_t system_nanoseconds() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+}
+
+TEST_F(ProfilerTest, LiesBesideWhatOthersNoteByTheSystemsClock) {
+  constexpr int64_t kApart = 50'000;  // nanoseconds, by which the clocks may differ
+  for (int recording = 0; recording < 2; ++recording) {
+    const int64_t before = system_nanoseconds();
+    ASSERT_OK(uhal_profiler_start());
+    const int64_t started = system_nanoseconds();
+    ASSERT_OK(fill(x, "Zeros"));
+    const int64_t filled = system_nanoseconds();
+    EXPECT_LE(before, uhal_profiler_start_time());
+    EXPECT_GE(started, uhal_profiler_start_time());
+    ASSERT_OK(uhal_profiler_stop());
+    const uhal_profiler_event event = event_at(0);
+    const int64_t submitted = uhal_profiler_start_time() + event.submit_nanoseconds;
+    EXPECT_LE(started - kApart, submitted);
+    EXPECT_GE(filled + kApart, submitted + event.submit_duration_nanoseconds);
+  }
 }
 
 TEST_F(ProfilerTest, RecordsOpsCopiesAndFills) {
