@@ -99,6 +99,13 @@ void define_chain(KernelSpec& spec, const MapChain& chain, Compute type) {
   }
 }
 
+void define_dtypes(KernelSpec& spec, const MapChain& chain) {
+  for (int i = 0; i < chain.output_count(); ++i) spec.dtype(kOutputNames[i], chain.operand(i).dtype);
+  for (int i = 0; i < chain.input_count(); ++i) {
+    spec.dtype(kInputNames[i], chain.operand(chain.output_count() + i).dtype);
+  }
+}
+
 void append_pointers(Arguments& arguments, const MapChain& chain) {
   for (int i = 0; i < chain.operand_count(); ++i) arguments.pointer(chain.operand(i).data);
 }
@@ -202,10 +209,7 @@ uhal_status run_flat(Queue& queue, const MapChain& chain, Compute type, const Fl
   KernelSpec spec(sources::map, "flat");
   define_chain(spec, chain, type);
   spec.define("UHAL_WIDE_INDEX", wide).define("UHAL_UNIT", plan.unit).define("UHAL_MODES", modes);
-  for (int i = 0; i < chain.output_count(); ++i) spec.dtype(kOutputNames[i], chain.operand(i).dtype);
-  for (int i = 0; i < chain.input_count(); ++i) {
-    spec.dtype(kInputNames[i], chain.operand(chain.output_count() + i).dtype);
-  }
+  define_dtypes(spec, chain);
   Arguments arguments;
   append_pointers(arguments, chain);
   append_parameters(arguments, chain, type);
@@ -217,6 +221,47 @@ uhal_status run_flat(Queue& queue, const MapChain& chain, Compute type, const Fl
   const Grid grid = linear_grid((count + per_item - 1) / per_item, group, INT64_MAX);
   return run_kernel(queue, spec, arguments, grid, type, kept);
 }
+
+// The struct Members of map.cl's joined, with as many members as fit beside the other arguments.
+class MemberArguments {
+ public:
+  static constexpr int32_t kGroup = 256;
+
+  // Of one member.
+  static constexpr int64_t bytes_of_one(int operands) {
+    return operands * static_cast<int64_t>(sizeof(uint64_t)) + 2 * static_cast<int64_t>(sizeof(int32_t));
+  }
+
+  MemberArguments(const JoinedMaps& maps, int operands, int room) : bytes_used_(room * bytes_of_one(operands)) {
+    const int64_t per_group = int64_t{kGroup} * maps.unit;
+    char* const counts = bytes_ + static_cast<size_t>(room * operands) * sizeof(uint64_t);
+    char* const firsts = counts + static_cast<size_t>(room) * sizeof(int32_t);
+    for (int member = 0; member < maps.members; ++member) {
+      for (int k = 0; k < operands; ++k) {
+        put(bytes_, member * operands + k, reinterpret_cast<uintptr_t>(maps.addresses[member][k]));
+      }
+      put(counts, member, static_cast<int32_t>(maps.counts[member]));
+      put(firsts, member, static_cast<int32_t>(items_));
+      // Each begins a work-group, whose items then read one member.
+      items_ += (maps.counts[member] + per_group - 1) / per_group * kGroup;
+    }
+  }
+
+  void append_to(Arguments& arguments) const { arguments.bytes(bytes_, static_cast<size_t>(bytes_used_)); }
+  int64_t items() const { return items_; }
+
+ private:
+  static_assert(sizeof(uintptr_t) == sizeof(uint64_t));
+
+  template <class T>
+  static void put(char* list, int index, T value) {
+    std::memcpy(list + static_cast<size_t>(index) * sizeof value, &value, sizeof value);
+  }
+
+  const int64_t bytes_used_;
+  int64_t items_ = 0;
+  alignas(16) char bytes_[Arguments::kMaxBytes] = {};
+};
 
 uhal_status run_strided(Queue& queue, const MapChain& chain, Compute type, const Space& space, MapPlan* kept) {
   const LayoutKind kind = layout_kind(space);
@@ -288,6 +333,21 @@ int MapChain::step(uhal_map_function function, const int* operands, int operand_
   return step.result;
 }
 
+bool MapChain::has_steps_of(const MapChain& other) const {
+  if (input_count_ != other.input_count_ || output_count_ != other.output_count_ || step_count_ != other.step_count_ ||
+      results_ != other.results_) {
+    return false;
+  }
+  for (int i = 0; i < step_count_; ++i) {
+    const Step &a = steps_[i], &b = other.steps_[i];
+    if (a.function != b.function || a.operands != b.operands ||
+        std::memcmp(a.parameters, b.parameters, sizeof a.parameters) != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
 const char* refuse_map_chain(const DeviceTraits& traits, const MapChain& chain) {
   const char* name = map_function(chain.step_at(0).function).name;
   for (int i = 0; i < chain.operand_count(); ++i) {
@@ -335,6 +395,37 @@ uhal_status run_map_chain(Queue& queue, const MapChain& chain, MapPlan* kept) {
   return plan_flat(chain, space, &plan) && deserves_own_kernel(chain, space.count)
              ? run_flat(queue, chain, type, plan, space.count, kept)
              : run_strided(queue, chain, type, space, kept);
+}
+
+int JoinedMaps::most_members(const DeviceTraits& traits, const MapChain& chain) {
+  if (!traits.takes_addresses) return 0;
+  constexpr int64_t kPadding = 48;  // and the number of members
+  const int64_t parameters =
+      chain.step_count() * UHAL_MAP_MAX_PARAMETERS * static_cast<int64_t>(parameter_size(chain_compute(chain)));
+  const int64_t room = std::min<int64_t>(traits.max_parameters, Arguments::kMaxBytes) - parameters - kPadding;
+  const int64_t most = room / MemberArguments::bytes_of_one(chain.operand_count());
+  return static_cast<int>(std::clamp<int64_t>(most, 0, kMostMembers));
+}
+
+uhal_status run_joined_maps(Queue& queue, const MapChain& chain, const JoinedMaps& maps) {
+  const int operands = chain.operand_count();
+  const int room = JoinedMaps::most_members(queue.traits(), chain);
+  const Compute type = chain_compute(chain);
+  int64_t modes = 0;
+  for (int i = 0; i < chain.input_count(); ++i) {
+    modes |= int64_t{maps.is_dense[chain.output_count() + i] ? kDense : kScalar} << (2 * i);
+  }
+  KernelSpec spec(sources::map, "joined");
+  define_chain(spec, chain, type);
+  spec.define("UHAL_JOINED", 1).define("UHAL_MEMBERS", room).define("UHAL_UNIT", maps.unit).define("UHAL_MODES", modes);
+  define_dtypes(spec, chain);
+  const MemberArguments members(maps, operands, room);
+  Arguments arguments;
+  members.append_to(arguments);
+  append_parameters(arguments, chain, type);
+  arguments.int32(maps.members);
+  const int32_t group = std::min(MemberArguments::kGroup, queue.traits().max_group_size);
+  return queue.run(spec, arguments, linear_grid(members.items(), group, INT64_MAX));
 }
 
 __attribute__((hot)) uhal_status run_map_plan(Queue& queue, MapPlan& plan, const uhal_op& op) {

@@ -22,6 +22,7 @@
 
 #include <initializer_list>
 
+#include "csrc/backends/common/space.h"
 #include "csrc/kernels/ops.h"
 
 namespace unihal::kernels {
@@ -59,6 +60,9 @@ class MapChain {
   int operand_count() const { return output_count_ + input_count_; }
   uint64_t results() const { return results_; }  // the numbers of the outputs' values, 8 bits each
 
+  // Whether another one is the same but for its views.
+  bool has_steps_of(const MapChain& other) const;
+
  private:
   int input_count_ = 0;
   int output_count_ = 0;
@@ -70,9 +74,33 @@ class MapChain {
   Step steps_[kMaxSteps];
 };
 
+// A UHAL_OP_MAP as a chain of one step, of a function that need not be the op's, and a UHAL_OP_MAP_CHAIN as its
+// attributes have it. All functions are known; the views are the op's.
+void make_map(const uhal_op& op, uhal_map_function function, MapChain* chain);
+void make_map_chain(const uhal_op& op, MapChain* chain);
+
 // As Refuse and Run of ops.h. `kept` (if given) becomes the plan of the chain's launch, if there is one.
 const char* refuse_map_chain(const DeviceTraits& traits, const MapChain& chain);
 uhal_status run_map_chain(Queue& queue, const MapChain& chain, MapPlan* kept = nullptr);
+
+// Several maps that differ in their operands' addresses and lengths only, as the entry joined of source/map.cl takes
+// them. Those that are not of its `members` mean nothing.
+struct JoinedMaps {
+  static constexpr int kMostMembers = 32;
+
+  // How many of such a chain are one launch on a device; below 2: none are joined.
+  static int most_members(const DeviceTraits& traits, const MapChain& chain);
+
+  int members = 0;
+  int unit = 1;                      // elements of a work-item: 1, 4 or 8
+  bool is_dense[kMaxOperands] = {};  // of the operands, outputs first; others are one element
+  int64_t counts[kMostMembers];      // elements, at least 1
+  const void* addresses[kMostMembers][kMaxOperands];
+};
+
+// Runs a chain with the operands of each member in the place of its own, which says dtypes only. At most
+// most_members(), on a device that takes addresses among an argument's bytes.
+uhal_status run_joined_maps(Queue& queue, const MapChain& chain, const JoinedMaps& maps);
 
 // Launches a UHAL_OP_MAP, UHAL_OP_MAP_CHAIN or UHAL_OP_CAST by a plan that MapPlans::find found for it.
 uhal_status run_map_plan(Queue& queue, MapPlan& plan, const uhal_op& op);

@@ -51,6 +51,7 @@ struct DeviceTraits {
   ItemShare item_share;               // kernels that are chosen without a measurement keep to it
   MatrixForm matrix_form = MatrixForm::kNone;
   int64_t max_parameters = 1024;        // bytes of a kernel's arguments
+  bool takes_addresses = false;         // among the bytes of an argument, as numbers: UHAL_ADDRESS_IN of the dialect
   uint64_t dtypes = 0;                  // uhal_device_properties.supported_dtypes
   const TuningTable* tuning = nullptr;  // what was measured on the device (tuning.h); nullptr: nothing
 

@@ -15,6 +15,24 @@ inline int64_t element_count(const uhal_tensor& view) {
 // y = x, of one dtype; x broadcasts to y. They do not overlap, or are the same view.
 uhal_status copy_views(Queue& queue, const uhal_tensor& x, const uhal_tensor& y);
 
+// A copy as rows of units (prelude/unit.h) that lie side by side on both sides.
+struct RowCopy {
+  void* to;
+  const void* from;
+  int64_t rows, columns;         // at least 1
+  int64_t to_pitch, from_pitch;  // units from a row to the next
+  int64_t unit;                  // bytes
+};
+
+// Whether y = x is such a copy, and not one that another launch is for: memory that is long, or not aligned.
+bool as_row_copy(const uhal_tensor& x, const uhal_tensor& y, RowCopy* copy);
+
+// Several copies with units of one size, none of which touches what another one writes, as one launch; on a device that
+// joins any, of no more than 2^30 units in all.
+constexpr int kMostJoinedCopies = 32;
+bool joins_copies(const DeviceTraits& traits);
+uhal_status run_joined_copies(Queue& queue, const RowCopy* copies, int count);
+
 // y = x where each coordinate is a multiple of `every`, which has a number for each of y's axes, and 0 elsewhere. x has
 // y's rank and dtype, and along each axis y's length divided by that number, rounded up. They do not overlap.
 uhal_status spread_view(Queue& queue, const uhal_tensor& x, const uhal_tensor& y, const int64_t* every);

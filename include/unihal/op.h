@@ -930,6 +930,18 @@ UHAL_API uhal_status uhal_can_run(uhal_device* device, const uhal_op* op, int32_
  * where the host's kernels refuse the op as well. */
 UHAL_API uhal_status uhal_launch(uhal_stream* stream, const uhal_op* op);
 
+/* Between both, a backend may hold back ops launched on the stream, to make one launch of several that are alike and do
+ * not depend on one another: on GPU backends maps of one function with the same parameters over dense operands, which
+ * are an optimizer's step of many parameters, and copies of rows, which are the parts of a concatenation or a split.
+ * Results and their order are those of single launches. Whatever else is done with the stream, by any thread, submits
+ * what is held back first, a wait or a query too; a call that does so may return the error of such an op, at the latest
+ * uhal_launch_group_end, which ends the group all the same.
+ *
+ * Groups may be nested, the outermost counts. UHAL_FAILED_PRECONDITION for an end without a start. While the profiler
+ * records, each op is submitted by itself. Since ABI 1.13. */
+UHAL_API uhal_status uhal_launch_group_start(uhal_stream* stream);
+UHAL_API uhal_status uhal_launch_group_end(uhal_stream* stream);
+
 UHAL_EXTERN_C_END
 
 #endif /* UNIHAL_OP_H_ */

@@ -150,6 +150,29 @@ inline uhal_status launch(uhal_stream* stream, uhal_op_kind kind, Operands input
   return with_op(kind, inputs, outputs, attributes, label, [&](const uhal_op* op) { return uhal_launch(stream, op); });
 }
 
+// Ops that are launched on a stream while this lives may become one launch (uhal_launch_group_start).
+class LaunchGroup {
+ public:
+  // A failure is end()'s.
+  explicit LaunchGroup(uhal_stream* stream) : stream_(stream), status_(uhal_launch_group_start(stream)) {}
+  LaunchGroup(const LaunchGroup&) = delete;
+  LaunchGroup& operator=(const LaunchGroup&) = delete;
+  ~LaunchGroup() {  // for who leaves by an exception, which says more than what end() returns
+    if (is_open_) static_cast<void>(end());
+  }
+
+  // Submits what was held back. Call it once.
+  uhal_status end() {
+    is_open_ = false;
+    return status_ == UHAL_OK ? uhal_launch_group_end(stream_) : status_;
+  }
+
+ private:
+  uhal_stream* const stream_;
+  const uhal_status status_;
+  bool is_open_ = true;
+};
+
 inline uhal_map_attributes map_attributes(uhal_map_function function, std::initializer_list<double> parameters = {}) {
   uhal_map_attributes attributes = {};
   attributes.struct_size = sizeof attributes;

@@ -207,6 +207,16 @@ class Context {
   // `from` broadcasts to `to`.
   bool copy(const View& from, const View& to);
   bool cast(const View& from, const View& to) { return launch(UHAL_OP_CAST, {&from}, {&to}); }
+  // Does `work`, whose launches may become one (uhal_launch_group_start).
+  template <class Work>
+  void in_launch_group(Work work) {
+    if (in_host_memory_) return work();
+    uhal_stream* on = stream();
+    if (!ok_) return;
+    LaunchGroup group(on);
+    work();
+    if (ok_) check(group.end());
+  }
   // The view in a dtype: itself, or a copy.
   View as(uhal_dtype dtype, const View& view);
   bool fill(const View& view, double value, int64_t integer_value);

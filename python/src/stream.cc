@@ -3,6 +3,7 @@
 
 #include "errors.h"
 #include "module.h"
+#include "unihal/op.h"
 
 namespace unihal::python {
 namespace {
@@ -35,7 +36,9 @@ void bind_stream(py::module_& module) {
       .def("query", &stream_query)
       .def("synchronize", [](Stream& stream) { check(stream.synchronize()); })
       .def("wait_event",
-           [](const Stream& stream, const Event& event) { check(uhal_stream_wait_event(stream.get(), event.get())); });
+           [](const Stream& stream, const Event& event) { check(uhal_stream_wait_event(stream.get(), event.get())); })
+      .def("launch_group_start", [](const Stream& stream) { check(uhal_launch_group_start(stream.get())); })
+      .def("launch_group_end", [](const Stream& stream) { check(uhal_launch_group_end(stream.get())); });
 
   module.def("default_stream", &default_stream);
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from types import TracebackType
 
@@ -49,6 +51,18 @@ class Stream:
         event = Event(self.device)
         event.record(self)
         return event
+
+    @contextmanager
+    def launch_group(self) -> Iterator[None]:
+        """Lets the backend make one launch of several ops of the block that are alike and do not depend on one another:
+        one function of many small buffers. Results are those of single launches; the error of an op may be raised by a
+        later call with the stream, at the latest at the end of the block. Groups may be nested.
+        """
+        self._handle.launch_group_start()
+        try:
+            yield
+        finally:
+            self._handle.launch_group_end()
 
     def close(self) -> None:
         """Waits for the work and frees the stream. Closing twice is fine."""

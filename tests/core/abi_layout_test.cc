@@ -12,6 +12,7 @@
 #include "unihal/fault_injection.h"
 #include "unihal/graph_capture.h"
 #include "unihal/host_kernels.h"
+#include "unihal/launch_group.h"
 #include "unihal/peer_copy.h"
 #include "unihal/profiler.h"
 #include "unihal/tuning.h"
@@ -395,6 +396,11 @@ SIZE(uhal_host_kernels, 24);
 FIELD(uhal_host_kernels, struct_size, 0);
 FIELD(uhal_host_kernels, supports, 8);
 FIELD(uhal_host_kernels, launch, 16);
+
+SIZE(uhal_launch_group, 24);
+FIELD(uhal_launch_group, struct_size, 0);
+FIELD(uhal_launch_group, start, 8);
+FIELD(uhal_launch_group, end, 16);
 
 SIZE(uhal_peer_copy, 16);
 FIELD(uhal_peer_copy, struct_size, 0);

@@ -10,10 +10,12 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+sys.path.append(str(Path(__file__).parents[1] / "kernels"))
 
 import programs
 from gpu_compilers import (
@@ -26,6 +28,7 @@ from gpu_compilers import (
     gpu_text,
     nvrtc_library,
 )
+from kernel_on_host import KERNELS, dtype_macros, macro_text, with_includes
 from programs import Program
 
 CUDA = ("sm_70", "sm_80", "sm_90")
@@ -114,6 +117,43 @@ UHAL_KERNEL void f(UHAL_POINTER(x), UHAL_POINTER(y)) {
   to[i] = EXPRESSION;
 }
 """
+
+
+# The entries joined of map.cl and copy.cl, which no OpenCL program has: a step of Momentum, and a concatenation.
+JOINED: dict[str, dict[str, Any]] = {
+    "map.cl": {
+        "UHAL_HAS_FLOAT64": 1, "UHAL_COMPUTE_float": 1, "UHAL_JOINED": 1, "UHAL_MEMBERS": 32, "UHAL_UNIT": 4,
+        "UHAL_WIDE_INDEX": 0, "UHAL_RANK": 4, "UHAL_MODES": 1 | 1 << 2 | 1 << 4, "UHAL_INPUTS": 4, "UHAL_OUTPUTS": 2,
+        "UHAL_VALUES": 10, "UHAL_RESULTS": 4 | 5 << 8, "UHAL_STEPS": 1, "STEP0": "r1 = p0 * z + y; r0 = x - x3 * r1",
+        "STEP0_OPERANDS": 1 << 8 | 2 << 16 | 3 << 24, "STEP0_RESULT": 4,
+    },
+    "copy.cl": {
+        "UHAL_COMPUTE_float": 1, "UHAL_JOINED": 1, "UHAL_MEMBERS": 32, "UHAL_SIZE": 16, "UHAL_WIDE_INDEX": 0,
+        "UHAL_RANK": 4,
+    },
+}  # fmt: skip
+
+
+def joined_text(file: str) -> str:
+    macros = {**JOINED[file]}
+    for name in ("X0", "X1", "X2", "X3", "Y0", "Y1"):
+        macros |= dtype_macros(name, "float32")
+    return gpu_text(with_includes(KERNELS / "source" / file), macro_text(macros))
+
+
+@pytest.mark.parametrize("file", JOINED)
+def test_joined_launches_compile_as_cuda(file: str) -> None:
+    for architecture in CUDA:
+        assert b"joined" in compile_cuda(joined_text(file), architecture, nvrtc_library())
+
+
+@pytest.mark.parametrize("file", JOINED)
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_joined_launches_stay_on_the_chip(architecture: str, file: str) -> None:
+    assembly = compile_hip(joined_text(file), architecture, amd_clang(), as_assembly=True).decode()
+    assert re.findall(r"\.private_segment_fixed_size: (\d+)", assembly) == ["0"]
+    if architecture != "gfx803":  # which has no others
+        assert "global_store_" in assembly and "flat_store_" not in assembly
 
 
 def ptx_of(expression: str, before: str = "") -> str:

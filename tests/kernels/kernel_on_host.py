@@ -20,7 +20,7 @@ DTYPES = {"int8": 2, "uint8": 6, "float16": 10, "bfloat16": 11, "float32": 12}
 
 
 def with_includes(path: Path) -> str:
-    return re.sub(r'#include "(csrc/kernels/[^"]+)"\n', lambda match: with_includes(ROOT / match[1]), path.read_text())
+    return re.sub(r'#include "(csrc/[^"]+)"\n', lambda match: with_includes(ROOT / match[1]), path.read_text())
 
 
 # What CUDA has instructions for, and the host functions.
@@ -42,7 +42,8 @@ def gpu_prelude() -> str:
 def dtype_macros(name: str, dtype: str) -> dict[str, Any]:
     """What the dialect has of an operand's dtype: KernelSpec::dtype."""
     macros = {f"{name}_STORAGE": f"uhal_storage_{dtype}", f"{name}_DTYPE": DTYPES[dtype]}
-    for word in ("LOAD(p, i)", "STORE(p, i, v)", "LOAD4(p, i, v)", "STORE4(p, i, v)"):
+    wide = [f"{verb}{unit}(p, i, v)" for verb in ("LOAD", "STORE") for unit in (4, 8)]
+    for word in ("LOAD(p, i)", "STORE(p, i, v)", *wide):
         start, parameters = word.split("(")
         macros[f"{name}_{word}"] = f"uhal_{start.lower()}_{dtype}({parameters}"
     return macros

@@ -33,7 +33,7 @@ print(unihal.devices())
 
 def test_versions() -> None:
     result = run_python("import unihal; print(unihal.__version__, *unihal.abi_version)")
-    assert result.stdout.split() == ["0.1.0", "1", "12"]
+    assert result.stdout.split() == ["0.1.0", "1", "13"]
 
 
 def test_every_public_name_exists() -> None:

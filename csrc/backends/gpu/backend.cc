@@ -19,6 +19,7 @@
 #include "csrc/backends/gpu/stream.h"
 #include "csrc/kernels/ops.h"
 #include "csrc/kernels/tuning.h"
+#include "unihal/launch_group.h"
 #include "unihal/peer_copy.h"
 
 namespace unihal::gpu {
@@ -175,6 +176,16 @@ uhal_status copy_peer(uhal_backend_stream* stream, uhal_backend_device* destinat
 
 constexpr uhal_peer_copy kPeerCopy = {sizeof kPeerCopy, copy_peer};
 
+uhal_status start_group(uhal_backend_stream* stream) {
+  return guarded([&] { return Stream::from(stream)->start_group(); });
+}
+
+uhal_status end_group(uhal_backend_stream* stream) {
+  return guarded([&] { return Stream::from(stream)->end_group(); });
+}
+
+constexpr uhal_launch_group kLaunchGroup = {sizeof kLaunchGroup, start_group, end_group};
+
 const void* extension(const char* name, uint32_t version) {
   const auto asks_for = [&](const char* known, uint32_t known_version) {
     return std::strcmp(name, known) == 0 && version == known_version;
@@ -183,6 +194,7 @@ const void* extension(const char* name, uint32_t version) {
   if (asks_for(UHAL_COLLECTIVES_NAME, UHAL_COLLECTIVES_VERSION)) return &collectives_table();
   if (asks_for(UHAL_GRAPH_CAPTURE_NAME, UHAL_GRAPH_CAPTURE_VERSION)) return graph_capture_table();
   if (asks_for(UHAL_PEER_COPY_NAME, UHAL_PEER_COPY_VERSION)) return &kPeerCopy;
+  if (asks_for(UHAL_LAUNCH_GROUP_NAME, UHAL_LAUNCH_GROUP_VERSION)) return &kLaunchGroup;
   return nullptr;
 }
 

@@ -109,6 +109,7 @@ uhal_status Device::read_limits() {
     traits.launched_local_memory = launched;
   }
   traits.max_parameters = kMaxParameters;
+  traits.takes_addresses = true;
   for (uhal_dtype dtype = UHAL_BOOL; dtype < UHAL_DTYPE_COUNT; ++dtype) traits.dtypes |= uint64_t{1} << dtype;
   // For tests: small operands run the kernels meant for large ones.
   const char* index = std::getenv("UNIHAL_GPU_INDEX");

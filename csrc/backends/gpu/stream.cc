@@ -68,10 +68,45 @@ uhal_status Stream::submitted(int code, const char* what) const {
   return code == kSuccess ? UHAL_OK : fail_native(code, "%s does not take %s", device_.name.c_str(), what);
 }
 
+uhal_status Stream::prepare() {
+  const uhal_status status = device_.make_current();
+  return status == UHAL_OK ? submit_held() : status;
+}
+
 // Hot, as what lies between it and the driver: such functions lie beside one another, in few pages.
 __attribute__((hot)) uhal_status Stream::launch(const uhal_op& op) {
-  const uhal_status status = device_.make_current();
-  return status == UHAL_OK ? kernels::launch(*this, op) : status;
+  uhal_status status = device_.make_current();
+  if (status != UHAL_OK) return status;
+  if (__builtin_expect(in_group_.load(std::memory_order_relaxed), 0) && (hold(op, &status) || status != UHAL_OK)) {
+    return status;
+  }
+  return kernels::launch(*this, op);
+}
+
+uhal_status Stream::start_group() {
+  std::lock_guard<std::mutex> lock(held_mutex_);
+  if (held_ == nullptr) held_ = std::make_unique<kernels::HeldLaunches>(traits());
+  in_group_.store(true, std::memory_order_release);
+  return UHAL_OK;
+}
+
+uhal_status Stream::end_group() {
+  const uhal_status status = prepare();
+  in_group_.store(false, std::memory_order_release);
+  return status;
+}
+
+// Whether the op is held back. Else it is to be launched, unless *status says that what was held before it failed.
+bool Stream::hold(const uhal_op& op, uhal_status* status) {
+  std::lock_guard<std::mutex> lock(held_mutex_);
+  if (held_->hold(op)) return true;
+  *status = held_->submit(*this);
+  return *status == UHAL_OK && held_->hold(op);
+}
+
+uhal_status Stream::submit_held_launches() {
+  std::lock_guard<std::mutex> lock(held_mutex_);
+  return held_->submit(*this);
 }
 
 uhal_status Stream::add_kernel(const kernels::KernelSpec& spec, int32_t local_bytes, LoadedKernel** loaded) {
@@ -199,7 +234,7 @@ uhal_status Stream::library_fft(const kernels::FftTask& task, void* workspace) {
 }
 
 uhal_status Stream::submit_copy(void* destination, const void* source, size_t bytes, uhal_copy_kind kind) {
-  if (const uhal_status status = device_.make_current(); status != UHAL_OK) return status;
+  if (const uhal_status status = prepare(); status != UHAL_OK) return status;
   if (capturing_ == nullptr && bytes > 0 && Staging::is_needed(kind, destination, source)) {
     return staging_.copy(host_work_, stream_, destination, source, bytes, kind);
   }
@@ -207,12 +242,12 @@ uhal_status Stream::submit_copy(void* destination, const void* source, size_t by
 }
 
 uhal_status Stream::submit_fill(void* destination, const void* pattern, size_t pattern_bytes, size_t bytes) {
-  const uhal_status status = device_.make_current();
+  const uhal_status status = prepare();
   return status == UHAL_OK ? fill(destination, pattern, pattern_bytes, bytes) : status;
 }
 
 uhal_status Stream::query(int32_t* done) {
-  if (const uhal_status status = device_.make_current(); status != UHAL_OK) return status;
+  if (const uhal_status status = prepare(); status != UHAL_OK) return status;
   const int code = api.stream_query(stream_);
   *done = code == kSuccess ? 1 : 0;
   if (code == kNotReady) return UHAL_OK;
@@ -220,7 +255,7 @@ uhal_status Stream::query(int32_t* done) {
 }
 
 uhal_status Stream::synchronize() {
-  if (const uhal_status status = device_.make_current(); status != UHAL_OK) return status;
+  if (const uhal_status status = prepare(); status != UHAL_OK) return status;
   const int code = api.stream_synchronize(stream_);
   return code == kSuccess ? collect_errors() : fail_work(code, device_.name);
 }
@@ -244,7 +279,7 @@ uhal_status Stream::collect_errors() {
 }
 
 uhal_status Stream::begin_capture() {
-  if (const uhal_status status = device_.make_current(); status != UHAL_OK) return status;
+  if (const uhal_status status = prepare(); status != UHAL_OK) return status;
   auto graph = std::make_unique<Graph>(device_);
   const int code = api.stream_begin_capture(stream_, kCaptureRelaxed);
   if (code != kSuccess) return fail_native(code, "%s does not begin a capture", device_.name.c_str());
@@ -253,10 +288,14 @@ uhal_status Stream::begin_capture() {
 }
 
 uhal_status Stream::end_capture(std::unique_ptr<Graph>* graph) {
+  const uhal_status prepared = prepare();
   std::unique_ptr<Graph> captured = std::move(capturing_);
-  if (const uhal_status status = device_.make_current(); status != UHAL_OK) return status;
   NativeGraph native = nullptr;
   const int code = api.stream_end_capture(stream_, &native);
+  if (prepared != UHAL_OK) {
+    if (native != nullptr) static_cast<void>(api.graph_destroy(native));
+    return prepared;
+  }
   if (code != kSuccess || native == nullptr) {
     return fail_native(
         code,
@@ -273,6 +312,7 @@ uhal_status Stream::end_capture(std::unique_ptr<Graph>* graph) {
 uhal_status Stream::cancel_capture() {
   const std::unique_ptr<Graph> dropped = std::move(capturing_);
   if (const uhal_status status = device_.make_current(); status != UHAL_OK) return status;
+  static_cast<void>(submit_held());  // to be dropped with the rest
   NativeGraph native = nullptr;
   // A code says that the capture was lost before: then nothing is left of it either.
   if (api.stream_end_capture(stream_, &native) == kSuccess && native != nullptr) {
@@ -282,7 +322,7 @@ uhal_status Stream::cancel_capture() {
 }
 
 uhal_status Stream::launch_graph(const Graph& graph) {
-  if (const uhal_status status = device_.make_current(); status != UHAL_OK) return status;
+  if (const uhal_status status = prepare(); status != UHAL_OK) return status;
   const int code = api.graph_launch(graph.get(), stream_);
   if (code != kSuccess) return submitted(code, "a graph");
   if (!graph.errors->cell.is_used()) return UHAL_OK;
@@ -294,17 +334,17 @@ uhal_status Stream::launch_graph(const Graph& graph) {
 }
 
 uhal_status Stream::record(const Event& event) {
-  if (const uhal_status status = device_.make_current(); status != UHAL_OK) return status;
+  if (const uhal_status status = prepare(); status != UHAL_OK) return status;
   return submitted(api.event_record(event.get(), stream_), "an event");
 }
 
 uhal_status Stream::wait(const Event& event) {
-  if (const uhal_status status = device_.make_current(); status != UHAL_OK) return status;
+  if (const uhal_status status = prepare(); status != UHAL_OK) return status;
   return submitted(api.stream_wait_event(stream_, event.get(), 0), "a wait for an event");
 }
 
 uhal_status Stream::call(uhal_host_function function, void* user_data) {
-  if (const uhal_status status = device_.make_current(); status != UHAL_OK) return status;
+  if (const uhal_status status = prepare(); status != UHAL_OK) return status;
   return submitted(host_work_.submit(stream_, function, user_data), "a function of the host");
 }
 

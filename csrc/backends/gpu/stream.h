@@ -18,6 +18,7 @@
 #include "csrc/backends/gpu/host_work.h"
 #include "csrc/backends/gpu/program.h"
 #include "csrc/backends/gpu/staging.h"
+#include "csrc/kernels/held_launches.h"
 #include "csrc/kernels/queue.h"
 #include "csrc/kernels/spec_table.h"
 
@@ -66,6 +67,15 @@ class Stream final : public kernels::Queue {
   uhal_status cancel_capture();
   uhal_status launch_graph(const Graph& graph);
 
+  // Those of the extension for launch groups.
+  uhal_status start_group();
+  uhal_status end_group();
+
+  // Submits what a group holds back. All of the above do so first; so does who submits to native().
+  uhal_status submit_held() {
+    return __builtin_expect(in_group_.load(std::memory_order_acquire), 0) ? submit_held_launches() : UHAL_OK;
+  }
+
   // Joins the stream's thread, if it has one. Its work has run, and nothing is submitted afterwards.
   void stop() { host_work_.stop(); }
 
@@ -85,6 +95,9 @@ class Stream final : public kernels::Queue {
 
   uhal_status add_kernel(const kernels::KernelSpec& spec, int32_t local_bytes, LoadedKernel** loaded);
   uhal_status submitted(int code, const char* what) const;
+  uhal_status prepare();  // makes the device current, and submits what is held
+  uhal_status submit_held_launches();
+  bool hold(const uhal_op& op, uhal_status* status);
   uhal_status collect_errors();
   double seconds_of(const std::function<bool()>& submit) const;  // as MeasureWork
 
@@ -100,6 +113,12 @@ class Stream final : public kernels::Queue {
   Staging staging_;
 
   std::unique_ptr<Graph> capturing_;  // nullptr: nothing is captured
+
+  // Who waits or queries submits what is held, whoever submits meanwhile: kernels run with the lock held, or while
+  // nothing is held, so that they run one at a time.
+  std::atomic<bool> in_group_{false};
+  std::mutex held_mutex_;
+  std::unique_ptr<kernels::HeldLaunches> held_;  // nullptr: there was no group yet
 
   // Of the graphs that were launched since their errors were collected.
   std::mutex launched_mutex_;

@@ -9,6 +9,8 @@
 #include "csrc/core/backend/backend.h"
 #include "csrc/core/backend/device_types.h"
 
+struct uhal_launch_group;
+
 namespace unihal::core {
 class AllocationLog;
 class Allocator;
@@ -21,6 +23,8 @@ struct alignas(64) uhal_device {
   bool checks_races = false;    // properties.checks
   bool checks_finite = false;   // UNIHAL_CHECK_NAN
   bool is_of_this_abi = false;  // the backend knows all that this core does
+
+  const uhal_launch_group* launch_group = nullptr;  // the backend's extension; nullptr: it has none
 
   const unihal::core::DeviceTypeRow* type = nullptr;
   unihal::core::Backend* backend = nullptr;

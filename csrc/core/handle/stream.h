@@ -45,6 +45,8 @@ struct alignas(64) Stream : HandleSlot {
   void* workspace = nullptr;
   size_t workspace_bytes = 0;
 
+  int launch_groups = 0;  // that are open (uhal_launch_group_start); guarded by `submission`
+
   // Of work that was queued in part before the backend failed: kept until the stream ends. Guarded by `submission`.
   std::vector<std::unique_ptr<QueuedMemory>> abandoned;
 };

@@ -12,6 +12,7 @@
 #include "csrc/core/registry/registry.h"
 #include "csrc/core/stream/wait.h"
 #include "unihal/check.h"
+#include "unihal/launch_group.h"
 
 namespace unihal::core {
 namespace {
@@ -41,6 +42,21 @@ uhal_status open_backend_device(Backend* backend, int32_t ordinal, uhal_backend_
   return UHAL_OK;
 }
 
+uhal_status find_launch_group(const Backend& backend, const uhal_launch_group** found) {
+  const auto extension = backend.table.extension;
+  const void* table = extension != nullptr
+                          ? extension(UHAL_LAUNCH_GROUP_NAME, static_cast<uint32_t>(UHAL_LAUNCH_GROUP_VERSION))
+                          : nullptr;
+  const auto* groups = static_cast<const uhal_launch_group*>(table);
+  if (groups != nullptr &&
+      (groups->struct_size < sizeof *groups || groups->start == nullptr || groups->end == nullptr)) {
+    return UHAL_FAIL(UHAL_INTERNAL, "The launch groups of the backend '%s' lack a function; rebuild the backend.",
+                     backend.name.c_str());
+  }
+  *found = groups;
+  return UHAL_OK;
+}
+
 }  // namespace
 
 uhal_status open_device(const DeviceTypeRow* type, Backend* backend, int32_t ordinal, uhal_device** result) {
@@ -52,6 +68,7 @@ uhal_status open_device(const DeviceTypeRow* type, Backend* backend, int32_t ord
   uhal_device_properties& properties = device->properties;
   properties.struct_size = sizeof properties;
   uhal_status status = open_backend_device(backend, ordinal, &device->backend_device);
+  if (status == UHAL_OK) status = find_launch_group(*backend, &device->launch_group);
   if (status == UHAL_OK) {
     status = call_backend(*backend, "device_properties", backend->table.device_properties, device->backend_device,
                           &properties);

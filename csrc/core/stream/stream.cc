@@ -119,6 +119,7 @@ uhal_status uhal_stream_destroy(uhal_stream* handle) {
     uhal_status destroyed =
         call_backend(*device.backend, "stream_destroy", device.backend->table.stream_destroy, stream->backend_stream);
     stream->backend_stream = nullptr;
+    stream->launch_groups = 0;
     stream->abandoned.clear();
     stream_pool().recycle(stream);
     return status != UHAL_OK ? status : with_device(device, destroyed);

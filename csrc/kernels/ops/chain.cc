@@ -4,9 +4,8 @@
 #include "csrc/kernels/map_function.h"
 
 namespace unihal::kernels {
-namespace {
 
-void make_chain(const uhal_op& op, MapChain* chain) {
+void make_map_chain(const uhal_op& op, MapChain* chain) {
   const auto& attributes = *static_cast<const uhal_map_chain_attributes*>(op.attributes);
   for (int i = 0; i < op.input_count; ++i) chain->input(*op.inputs[i]);
   for (int i = 0; i < attributes.step_count; ++i) {
@@ -15,8 +14,6 @@ void make_chain(const uhal_op& op, MapChain* chain) {
   }
   for (int i = 0; i < op.output_count; ++i) chain->output(attributes.results[i], *op.outputs[i]);
 }
-
-}  // namespace
 
 const char* refuse_chain(const DeviceTraits& traits, const uhal_op& op) {
   const auto& attributes = *static_cast<const uhal_map_chain_attributes*>(op.attributes);
@@ -27,13 +24,13 @@ const char* refuse_chain(const DeviceTraits& traits, const uhal_op& op) {
     }
   }
   MapChain chain;
-  make_chain(op, &chain);
+  make_map_chain(op, &chain);
   return refuse_map_chain(traits, chain);
 }
 
 uhal_status run_chain(Queue& queue, const uhal_op& op) {
   MapChain chain;
-  make_chain(op, &chain);
+  make_map_chain(op, &chain);
   return run_map_chain(queue, chain, queue.map_plans().make_room(op));
 }
 

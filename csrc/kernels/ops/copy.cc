@@ -20,7 +20,8 @@ constexpr int64_t kTile = 32;        // source/copy.cl
 constexpr int64_t kShortest = 16;    // rows or columns for which half of a tile may stay empty
 constexpr int64_t kWidestUnit = 16;  // bytes
 constexpr int64_t kShortestRun = 256;
-constexpr int kBlockAxes = 3;          // source/copy.cl
+constexpr int64_t kLongestJoined = int64_t{4} << 20;  // bytes: more takes much longer than a launch
+constexpr int kBlockAxes = 3;                         // source/copy.cl
 constexpr int64_t kLargestBlock = 16;  // with more zeros than that a work-item writes for long, and there are few
 
 // The block of y that `spread` writes for an element of x: strides in elements.
@@ -129,6 +130,18 @@ uhal_status copy_runs(Queue& queue, const Space& space, int64_t unit, void* to, 
   return queue.run(spec, arguments, linear_grid(others.count * pieces, std::min(256, queue.traits().max_group_size)));
 }
 
+// The struct Members of source/copy.cl.
+struct JoinedMembers {
+  uint64_t to[kMostJoinedCopies] = {};
+  uint64_t from[kMostJoinedCopies] = {};
+  int32_t count[kMostJoinedCopies] = {};
+  int32_t columns[kMostJoinedCopies] = {};
+  int32_t to_pitch[kMostJoinedCopies] = {};
+  int32_t from_pitch[kMostJoinedCopies] = {};
+  int32_t first[kMostJoinedCopies] = {};
+};
+static_assert(sizeof(JoinedMembers) + 32 <= Arguments::kMaxBytes);
+
 uhal_status copy_strided(Queue& queue, Space& space, int64_t size, void* to, const void* from) {
   const int64_t unit = widen(space, size, to, from);
   if (has_long_runs(space, unit)) return copy_runs(queue, space, unit, to, from);
@@ -192,6 +205,54 @@ uhal_status copy_views(Queue& queue, const uhal_tensor& x, const uhal_tensor& y)
   const int axis = queue.traits().max_group_size >= kTile ? transposed_axis(space) : -1;
   return axis >= 0 ? copy_transposed(queue, space, axis, size, y.data, x.data)
                    : copy_strided(queue, space, size, y.data, x.data);
+}
+
+bool as_row_copy(const uhal_tensor& x, const uhal_tensor& y, RowCopy* copy) {
+  const uhal_tensor* views[] = {&y, &x};
+  Space space = make_space(views, 2);
+  const int64_t size = dtype_size(y.dtype);
+  if (space.count == 0 || space.count * size > kLongestJoined || space.rank > 2 || same_view(x, y)) return false;
+  if (needs_halves(x) || needs_halves(y)) return false;
+  const int last = space.rank - 1;
+  if (space.strides[kTo][last] != 1 || space.strides[kFrom][last] != 1) return false;
+  copy->unit = widen(space, size, y.data, x.data);
+  if (has_long_runs(space, copy->unit)) return false;
+  const bool has_rows = last > 0;
+  copy->to = y.data;
+  copy->from = x.data;
+  copy->rows = has_rows ? space.shape[0] : 1;
+  copy->columns = space.shape[last];
+  copy->to_pitch = has_rows ? space.strides[kTo][0] : 0;
+  copy->from_pitch = has_rows ? space.strides[kFrom][0] : 0;
+  return copy->to_pitch >= 0 && copy->from_pitch >= 0 && fits_32_bits(copy->to_pitch) && fits_32_bits(copy->from_pitch);
+}
+
+bool joins_copies(const DeviceTraits& traits) {
+  return traits.takes_addresses && traits.max_parameters >= static_cast<int64_t>(sizeof(JoinedMembers)) + 32;
+}
+
+uhal_status run_joined_copies(Queue& queue, const RowCopy* copies, int count) {
+  constexpr int32_t kGroup = 256;
+  JoinedMembers members;
+  int64_t items = 0;
+  for (int i = 0; i < count; ++i) {
+    const RowCopy& copy = copies[i];
+    members.to[i] = reinterpret_cast<uintptr_t>(copy.to);
+    members.from[i] = reinterpret_cast<uintptr_t>(copy.from);
+    members.count[i] = static_cast<int32_t>(copy.rows * copy.columns);
+    members.columns[i] = static_cast<int32_t>(copy.columns);
+    members.to_pitch[i] = static_cast<int32_t>(copy.to_pitch);
+    members.from_pitch[i] = static_cast<int32_t>(copy.from_pitch);
+    members.first[i] = static_cast<int32_t>(items);
+    // Each begins a work-group, whose items then read one member.
+    items += (copy.rows * copy.columns + kGroup - 1) / kGroup * kGroup;
+  }
+  KernelSpec spec(sources::copy, "joined");
+  spec.define("UHAL_SIZE", copies[0].unit).define("UHAL_JOINED", 1).define("UHAL_MEMBERS", kMostJoinedCopies);
+  spec.define("UHAL_WIDE_INDEX", 0).define("UHAL_RANK", 1);
+  Arguments arguments;
+  arguments.value_of(members).int32(count);
+  return queue.run(spec, arguments, linear_grid(items, std::min(kGroup, queue.traits().max_group_size), INT64_MAX));
 }
 
 uhal_status spread_view(Queue& queue, const uhal_tensor& x, const uhal_tensor& y, const int64_t* every) {

@@ -5,17 +5,14 @@
 #include "csrc/kernels/map_function.h"
 
 namespace unihal::kernels {
-namespace {
 
-void make_chain(const uhal_op& op, uhal_map_function function, MapChain* chain) {
+void make_map(const uhal_op& op, uhal_map_function function, MapChain* chain) {
   const auto& attributes = *static_cast<const uhal_map_attributes*>(op.attributes);
   int operands[UHAL_MAP_MAX_INPUTS];
   for (int i = 0; i < op.input_count; ++i) operands[i] = chain->input(*op.inputs[i]);
   const int result = chain->step(function, operands, op.input_count, attributes.parameters);
   for (int i = 0; i < op.output_count; ++i) chain->output(result + i, *op.outputs[i]);
 }
-
-}  // namespace
 
 const char* refuse_map(const DeviceTraits& traits, const uhal_op& op) {
   const uhal_map_function function = static_cast<const uhal_map_attributes*>(op.attributes)->function;
@@ -24,14 +21,14 @@ const char* refuse_map(const DeviceTraits& traits, const uhal_op& op) {
                    kMapFunctionCount - 1);
   }
   MapChain chain;
-  make_chain(op, function, &chain);
+  make_map(op, function, &chain);
   return refuse_map_chain(traits, chain);
 }
 
 uhal_status run_map(Queue& queue, const uhal_op& op) {
   const uhal_map_function function = static_cast<const uhal_map_attributes*>(op.attributes)->function;
   MapChain chain;
-  make_chain(op, meant_function(function, op.outputs[0]->dtype), &chain);
+  make_map(op, meant_function(function, op.outputs[0]->dtype), &chain);
   return run_map_chain(queue, chain, queue.map_plans().make_room(op));
 }
 

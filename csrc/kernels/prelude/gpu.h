@@ -58,6 +58,12 @@ typedef unsigned long long uint64;
 #define UHAL_LOCAL
 #define UHAL_POINTER(name) char* name##_address
 #define UHAL_ADDRESS(type, name) ((type*)name##_address)
+/* An address that came as a uint64, of the device's memory: AMD's compiler knows that of pointers in arguments only. */
+#if UHAL_IS_AMD
+#define UHAL_ADDRESS_IN(type, number) ((type*)(__attribute__((address_space(1))) type*)(number))
+#else
+#define UHAL_ADDRESS_IN(type, number) ((type*)(number))
+#endif
 #define UHAL_UNROLL _Pragma("unroll")
 #if defined(__clang__)
 #define UHAL_NO_CONTRACTION _Pragma("clang fp contract(off)")

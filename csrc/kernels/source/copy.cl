@@ -81,6 +81,32 @@ UHAL_KERNEL void runs(UHAL_POINTER(y), UHAL_POINTER(x), const Layout layout, IND
   }
 }
 
+#elif UHAL_JOINED
+
+/* Several copies of rows, for which addresses are numbers: of GPU backends. `first` is the work-item that begins. */
+typedef struct {
+  uint64 to[UHAL_MEMBERS];
+  uint64 from[UHAL_MEMBERS];
+  int32 count[UHAL_MEMBERS];
+  int32 columns[UHAL_MEMBERS];
+  int32 to_pitch[UHAL_MEMBERS];
+  int32 from_pitch[UHAL_MEMBERS];
+  int32 first[UHAL_MEMBERS];
+} Members;
+
+UHAL_KERNEL void joined(const Members copies, int32 members) {
+  const int32 item = UHAL_GLOBAL_ID(0);
+  int32 member = 0;
+  for (int32 k = 1; k < members; ++k) member = item >= copies.first[k] ? k : member;
+  const int32 i = item - copies.first[member], columns = copies.columns[member];
+  if (i < copies.count[member]) {
+    const int64 row = i / columns, column = i % columns;
+    UNIT* const to = UHAL_ADDRESS_IN(UNIT, copies.to[member]);
+    const UNIT* const from = UHAL_ADDRESS_IN(const UNIT, copies.from[member]);
+    to[row * copies.to_pitch[member] + column] = from[row * copies.from_pitch[member] + column];
+  }
+}
+
 #elif UHAL_SPREAD
 
 /* Each unit of x, and the zeros behind it: `layout` goes over x and the units of y that take it, which are the first

@@ -2,6 +2,8 @@
  *
  *   flat      all operands lie in the order of iteration, or repeat along it (scalars, rows, columns); dtypes are known
  *             here. A work-item has four elements, or eight where no operand that varies has more than 16 bits.
+ *   joined    (UHAL_JOINED) several maps alike, each with operands and a length of its own, for which addresses are numbers
+ *             in an argument: all operands lie in the order of iteration or are one element; of GPU backends only.
  *   strided   (UHAL_STRIDED) any strides and dtypes, as arguments; only the functions and T are known here.
  *
  * A chain is text: UHAL_STEPS functions of elementwise.def, in order. Values are numbered: the inputs come first, then
@@ -89,6 +91,21 @@ UHAL_KERNEL void strided(OPERAND_POINTERS const Parameters p, const Layout layou
 #define ROW 2
 #define COLUMN 3
 
+#if UHAL_JOINED
+
+/* Of UHAL_MEMBERS maps; `first` is the work-item that begins with element 0. */
+typedef struct {
+  uint64 address[UHAL_MEMBERS][UHAL_OUTPUTS + UHAL_INPUTS];
+  int32 count[UHAL_MEMBERS];
+  int32 first[UHAL_MEMBERS];
+} Members;
+
+#define POSITION(k, i) (MODE(k) == DENSE ? (i) : 0)
+#define INPUT(k) UHAL_ADDRESS_IN(const X##k##_STORAGE, maps.address[member][UHAL_OUTPUTS + k])
+#define OUTPUT(k) UHAL_ADDRESS_IN(Y##k##_STORAGE, maps.address[member][k])
+
+#else
+
 typedef struct {
   INDEX period[UHAL_INPUTS];
   INDEX repeat[UHAL_INPUTS];
@@ -100,8 +117,12 @@ typedef struct {
    : MODE(k) == COLUMN ? (i) / r.repeat[k] % r.period[k] \
                        : 0)
 #define INPUT(k) UHAL_ADDRESS(const X##k##_STORAGE, x##k)
+#define OUTPUT(k) UHAL_ADDRESS(Y##k##_STORAGE, y##k)
+
+#endif
+
 #define LOAD_ONE(k) v[k] = X##k##_LOAD(INPUT(k), POSITION(k, at));
-#define STORE_ONE(k) Y##k##_STORE(UHAL_ADDRESS(Y##k##_STORAGE, y##k), at, v[BYTE(UHAL_RESULTS, k)]);
+#define STORE_ONE(k) Y##k##_STORE(OUTPUT(k), at, v[BYTE(UHAL_RESULTS, k)]);
 
 /* The element at `at`. */
 #define ONE_ELEMENT             \
@@ -121,7 +142,7 @@ typedef struct {
   }
 #define TAKE_LANE(k) v[k] = in[k][lane];
 #define PUT_LANE(k) out[k][lane] = v[BYTE(UHAL_RESULTS, k)];
-#define STORE_UNIT(k) UHAL_WIDE(Y##k##_STORE, UHAL_UNIT)(UHAL_ADDRESS(Y##k##_STORAGE, y##k), first, out[k]);
+#define STORE_UNIT(k) UHAL_WIDE(Y##k##_STORE, UHAL_UNIT)(OUTPUT(k), first, out[k]);
 
 /* Constant lanes, without a loop: arrays that are indexed by constants only stay in registers. */
 #define LANE(number)             \
@@ -133,28 +154,45 @@ typedef struct {
     EACH(UHAL_OUTPUTS, PUT_LANE) \
   }
 
+/* UHAL_UNIT elements from `first` on, of those before `count`. */
+#define ONE_UNIT                                             \
+  if (first + UHAL_UNIT <= count) {                          \
+    T in[UHAL_INPUTS][UHAL_UNIT];                            \
+    T out[UHAL_OUTPUTS][UHAL_UNIT];                          \
+    EACH(UHAL_INPUTS, LOAD_UNIT)                             \
+    LANES                                                    \
+    EACH(UHAL_OUTPUTS, STORE_UNIT)                           \
+  } else {                                                   \
+    for (INDEX at = first; at < count; ++at) ONE_ELEMENT     \
+  }
+#if UHAL_UNIT == 8
+#define LANES LANE(0) LANE(1) LANE(2) LANE(3) LANE(4) LANE(5) LANE(6) LANE(7)
+#else
+#define LANES LANE(0) LANE(1) LANE(2) LANE(3)
+#endif
+
+#if UHAL_JOINED
+
+UHAL_KERNEL void joined(const Members maps, const Parameters p, int32 members) {
+  const int32 item = UHAL_GLOBAL_ID(0);
+  int32 member = 0;
+  for (int32 k = 1; k < members; ++k) member = item >= maps.first[k] ? k : member;
+  const INDEX first = (item - maps.first[member]) * UHAL_UNIT, count = maps.count[member];
+#if UHAL_UNIT > 1
+  ONE_UNIT
+#else
+  const INDEX at = first;
+  if (at < count) ONE_ELEMENT
+#endif
+}
+
+#else
+
 /* No loop over the grid: there is a work-item for each unit. */
 UHAL_KERNEL void flat(OPERAND_POINTERS const Parameters p, const Repeats r, INDEX count) {
 #if UHAL_UNIT > 1
   const INDEX first = UHAL_GLOBAL_ID(0) * UHAL_UNIT;
-  if (first + UHAL_UNIT <= count) {
-    T in[UHAL_INPUTS][UHAL_UNIT];
-    T out[UHAL_OUTPUTS][UHAL_UNIT];
-    EACH(UHAL_INPUTS, LOAD_UNIT)
-    LANE(0)
-    LANE(1)
-    LANE(2)
-    LANE(3)
-#if UHAL_UNIT == 8
-    LANE(4)
-    LANE(5)
-    LANE(6)
-    LANE(7)
-#endif
-    EACH(UHAL_OUTPUTS, STORE_UNIT)
-  } else {
-    for (INDEX at = first; at < count; ++at) ONE_ELEMENT
-  }
+  ONE_UNIT
 #else
   /* Neighbouring work-items read neighbouring elements. */
   const INDEX first = UHAL_GROUP_ID(0) * 4 * UHAL_LOCAL_SIZE(0) + UHAL_LOCAL_ID(0);
@@ -164,5 +202,7 @@ UHAL_KERNEL void flat(OPERAND_POINTERS const Parameters p, const Repeats r, INDE
   }
 #endif
 }
+
+#endif
 
 #endif

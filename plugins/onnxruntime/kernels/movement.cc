@@ -40,6 +40,7 @@ class Concat final : public Kernel {
       shape[axis] += other[axis];
     }
     const View y = call.output(0, shape);
+    LaunchGroup group(call.stream());
     int64_t at = 0;
     for (int i = 0; i < call.input_count(); ++i) {
       const View x = call.input(i);
@@ -48,6 +49,7 @@ class Concat final : public Kernel {
       if (x.elements() != 0) call.launch(UHAL_OP_COPY, {&x}, {&part});
       at += length;
     }
+    check(group.end());
   }
 
  private:
@@ -73,6 +75,7 @@ class Split final : public Kernel {
     call.require(lengths.size() == static_cast<size_t>(count) &&
                      std::accumulate(lengths.begin(), lengths.end(), int64_t{0}) == length,
                  "the parts are not as many as the outputs, or do not add up to the axis");
+    LaunchGroup group(call.stream());
     int64_t at = 0;
     for (int64_t i = 0; i < count; ++i) {
       const View part = x.sliced(axis, at, lengths[static_cast<size_t>(i)]);
@@ -81,6 +84,7 @@ class Split final : public Kernel {
         call.launch(UHAL_OP_COPY, {&part}, {&y});
       at += lengths[static_cast<size_t>(i)];
     }
+    check(group.end());
   }
 
  private:

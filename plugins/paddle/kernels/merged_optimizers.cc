@@ -27,6 +27,7 @@ void merged_momentum(Context context, InputList parameters, InputList gradients,
                      OutputList velocities_out, OutputList masters_out) {
   const size_t count = parameters.size();
   require_as_many(context, count, {gradients.size(), velocities.size(), rates.size() == 1 ? count : rates.size()});
+  LaunchGroup group(context.stream()->handle);
   for (size_t i = 0; i < count; ++i) {
     const Step step(context, parameters[i], member(masters, i), multi_precision, parameters_out[i],
                     member(masters_out, i));
@@ -39,6 +40,7 @@ void merged_momentum(Context context, InputList parameters, InputList gradients,
                  static_cast<double>(rescale)});
     step.finish();
   }
+  context.check(group.end());
 }
 
 void merged_adam(Context context, InputList parameters, InputList gradients, InputList rates, InputList firsts,
@@ -53,12 +55,14 @@ void merged_adam(Context context, InputList parameters, InputList gradients, Inp
                    rates.size() == 1 ? count : rates.size(), amsgrad ? largest.size() : count});
   const AdamSettings settings = {beta1.number(),  beta2.number(),    epsilon.number(), 0, 1,
                                  multi_precision, use_global_powers, amsgrad};
+  LaunchGroup group(context.stream()->handle);
   for (size_t i = 0; i < count; ++i) {
     adam_any(context, parameters[i], gradients[i],
              {rate_of(rates, i), firsts[i], seconds[i], member(largest, i), powers1[i], powers2[i], firsts_out[i],
               seconds_out[i], member(largest_out, i), member(powers1_out, i), member(powers2_out, i)},
              member(masters, i), OptionalInput{}, settings, parameters_out[i], member(masters_out, i));
   }
+  context.check(group.end());
 }
 
 // The Euclidean norm of all elements, of one element.

@@ -28,6 +28,7 @@ void transpose_grad(Context context, Input dy, Span<int> order, Output dx) {
 void concat(Context context, InputList list, Scalar axis, Output y) {
   const View out = context.allocate(y, list[0].uhal());
   const int along = from_front(axis.integer(), out.rank);
+  LaunchGroup group(context.stream()->handle);
   int64_t start = 0;
   for (size_t i = 0; i < list.size(); ++i) {
     const View part = list[i].view();
@@ -35,10 +36,12 @@ void concat(Context context, InputList list, Scalar axis, Output y) {
     copy_view(context, part, out.sliced(along, start, part.shape[along]));
     start += part.shape[along];
   }
+  context.check(group.end());
 }
 
 // Copies consecutive parts of `whole` into the outputs that are wanted.
 void split_into(const Context& context, const View& whole, int along, const OutputList& parts, bool with_axis) {
+  LaunchGroup group(context.stream()->handle);
   int64_t start = 0;
   for (size_t i = 0; i < parts.size(); ++i) {
     const int64_t length = with_axis && parts[i] ? parts[i].dim(along) : 1;
@@ -49,18 +52,21 @@ void split_into(const Context& context, const View& whole, int along, const Outp
     }
     start += length;
   }
+  context.check(group.end());
 }
 
 // The forward's inputs may have given up their memory: only their shapes are looked at.
 void concat_grad(Context context, InputList list, Input dy, Scalar axis, OutputList dx) {
   const View gradient = dy.view();
   const int along = from_front(axis.integer(), gradient.rank);
+  LaunchGroup group(context.stream()->handle);
   int64_t start = 0;
   for (size_t i = 0; i < list.size(); ++i) {
     const int64_t length = list[i].rank() == gradient.rank ? list[i].dim(along) : 0;
     if (dx[i]) copy_view(context, gradient.sliced(along, start, length), context.allocate(dx[i], gradient.dtype));
     start += length;
   }
+  context.check(group.end());
 }
 
 void split(Context context, Input x, Integers, Scalar axis, OutputList parts) {
@@ -85,9 +91,11 @@ void unstack(Context context, Input x, int axis, int, OutputList parts) { unbind
 void stack(Context context, InputList list, int axis, Output y) {
   const View out = context.allocate(y, list[0].uhal());
   const int along = from_front(axis, out.rank);
+  LaunchGroup group(context.stream()->handle);
   for (size_t i = 0; i < list.size(); ++i) {
     copy_view(context, list[i].view().unsqueezed(along), out.sliced(along, static_cast<int64_t>(i), 1));
   }
+  context.check(group.end());
 }
 
 // Eager mode makes views of these itself; graphs call a kernel.

@@ -17,15 +17,17 @@ class Pack : public MovementKernel {
     Shape shape = shape_of(first);
     shape.insert(shape.begin() + axis, context.input_count());
     const View output = context.output(0, first.dtype, shape);
-    for (int i = 0; context.ok() && i < context.input_count(); ++i) {
-      const View part = context.input(i);
-      if (!context.ok()) return;
-      if (shape_of(part) != shape_of(first)) {
-        return context.fail_invalid("Pack: shapes of all inputs must match: values[0].shape = " + to_text(first) +
-                                    " != values[" + std::to_string(i) + "].shape = " + to_text(part));
+    context.in_launch_group([&] {
+      for (int i = 0; context.ok() && i < context.input_count(); ++i) {
+        const View part = context.input(i);
+        if (!context.ok()) return;
+        if (shape_of(part) != shape_of(first)) {
+          return context.fail_invalid("Pack: shapes of all inputs must match: values[0].shape = " + to_text(first) +
+                                      " != values[" + std::to_string(i) + "].shape = " + to_text(part));
+        }
+        if (part.elements() > 0) context.copy(part.unsqueezed(axis), output.sliced(axis, i, 1));
       }
-      if (part.elements() > 0) context.copy(part.unsqueezed(axis), output.sliced(axis, i, 1));
-    }
+    });
   }
 
  private:
@@ -49,10 +51,12 @@ class Unpack : public MovementKernel {
     }
     Shape shape = shape_of(input);
     shape.erase(shape.begin() + axis);
-    for (int i = 0; context.ok() && i < count_; ++i) {
-      const View output = context.output(i, input.dtype, shape);
-      if (context.ok() && output.elements() > 0) context.copy(input.sliced(axis, i, 1), output.unsqueezed(axis));
-    }
+    context.in_launch_group([&] {
+      for (int i = 0; context.ok() && i < count_; ++i) {
+        const View output = context.output(i, input.dtype, shape);
+        if (context.ok() && output.elements() > 0) context.copy(input.sliced(axis, i, 1), output.unsqueezed(axis));
+      }
+    });
   }
 
  private:
@@ -89,12 +93,14 @@ class Concat : public MovementKernel {
       shape[static_cast<size_t>(axis)] += part.shape[axis];
     }
     const View output = context.output(0, first.dtype, shape);
-    int64_t offset = 0;
-    for (int i = begin; context.ok() && i < begin + count; ++i) {
-      const View part = context.input(i);
-      if (part.elements() > 0) context.copy(part, output.sliced(axis, offset, part.shape[axis]));
-      offset += part.shape[axis];
-    }
+    context.in_launch_group([&] {
+      int64_t offset = 0;
+      for (int i = begin; context.ok() && i < begin + count; ++i) {
+        const View part = context.input(i);
+        if (part.elements() > 0) context.copy(part, output.sliced(axis, offset, part.shape[axis]));
+        offset += part.shape[axis];
+      }
+    });
   }
 };
 
@@ -113,15 +119,17 @@ class Split : public MovementKernel {
     if (!context.ok()) return;
     const int axis = checked_axis(context, given, input.rank);
     if (!context.ok() || !complete(context, input.shape[axis], &sizes)) return;
-    int64_t offset = 0;
-    Shape shape = shape_of(input);
-    for (int i = 0; context.ok() && i < count_; ++i) {
-      const int64_t length = sizes[static_cast<size_t>(i)];
-      shape[static_cast<size_t>(axis)] = length;
-      const View output = context.output(i, input.dtype, shape);
-      if (context.ok() && output.elements() > 0) context.copy(input.sliced(axis, offset, length), output);
-      offset += length;
-    }
+    context.in_launch_group([&] {
+      int64_t offset = 0;
+      Shape shape = shape_of(input);
+      for (int i = 0; context.ok() && i < count_; ++i) {
+        const int64_t length = sizes[static_cast<size_t>(i)];
+        shape[static_cast<size_t>(axis)] = length;
+        const View output = context.output(i, input.dtype, shape);
+        if (context.ok() && output.elements() > 0) context.copy(input.sliced(axis, offset, length), output);
+        offset += length;
+      }
+    });
   }
 
  private:

@@ -424,6 +424,7 @@ void concatenate(Call& call) {
   if (result.numel() == 0) return;
   const View y = view_of(result);
   const int axis = static_cast<int>(found.dim);
+  LaunchGroup group(call.stream());
   int64_t start = 0;
   for (const at::Tensor& tensor : tensors) {
     if (tensor.numel() == 0 && tensor.dim() == 1 && result.dim() != 1) continue;  // PyTorch leaves these out
@@ -435,6 +436,7 @@ void concatenate(Call& call) {
     }
     start += length;
   }
+  check(group.end());
 }
 
 constexpr Kernel kIndexKernels[] = {

@@ -145,6 +145,7 @@ void adam(Call& call) {
   if (!unscale(gradients, call.optional_tensor(13), call.optional_tensor(14))) return;
   const View rate = learning_rate(call, 6);
   Powers powers(call, beta1, beta2, steps);
+  LaunchGroup group(call.stream());
   for (size_t i = 0; i < parameters.size(); ++i) {
     if (parameters[i].numel() == 0) continue;
     const at::Tensor gradient = prepared(call, gradients[i], parameters[i], kDecoupled ? 0 : decay, maximize);
@@ -160,6 +161,7 @@ void adam(Call& call) {
       call.map(uhal_map_adam, {&p, &g, &m, &v, &rate, &powers.views[0], &powers.views[1]}, {&p, &m, &v}, numbers);
     }
   }
+  check(group.end());
 }
 
 // (self, grads, momentum_buffer_list, *, weight_decay, momentum, lr, dampening, nesterov, maximize, is_first_step,
@@ -172,6 +174,7 @@ void sgd(Call& call) {
   const bool nesterov = call.boolean(7), maximize = call.boolean(8), is_first = call.boolean(9);
   if (!unscale(gradients, call.optional_tensor(10), call.optional_tensor(11))) return;
   const View rate = learning_rate(call, 5);
+  LaunchGroup group(call.stream());
   for (size_t i = 0; i < parameters.size(); ++i) {
     if (parameters[i].numel() == 0) continue;
     const View p = view_of(parameters[i]), g = view_of(gradients[i]);
@@ -195,6 +198,7 @@ void sgd(Call& call) {
     const int next = chain.step(uhal_map_subtract, {0, chain.step(uhal_map_multiply, {direction, 3})});
     call.launch(UHAL_OP_MAP_CHAIN, {&p, &g, &buffer, &rate}, {&p, &buffer}, chain.program({next, moved}));
   }
+  check(group.end());
 }
 
 // -- torch.amp.GradScaler ---------------------------------------------------------------------------------------

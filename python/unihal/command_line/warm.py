@@ -20,6 +20,7 @@ from ..buffer import Buffer
 from ..device import Device
 from ..device import device as device_of
 from ..ops.elementwise import MapFunction, map_function
+from ..stream import Stream
 
 DTYPES = ("float32", "float16", "bfloat16")
 
@@ -199,11 +200,16 @@ def _select(zeros: _Maker) -> None:
 
 
 def _optimizers(zeros: _Maker) -> None:
-    for name, numbers in _OPTIMIZERS:
+    def step(name: str, numbers: tuple[int, ...]) -> None:
         function = _function(name)
         inputs = [zeros(*(() if k in numbers else (_COUNT,)), dtype="float32") for k in range(function.input_count)]
         state = [inputs[0], *inputs[2:]][: function.output_count]
         function(*inputs, out=state, dtype="float32")
+
+    for name, numbers in _OPTIMIZERS:
+        step(name, numbers)
+        with Stream.default(zeros.device).launch_group():  # the step of many parameters
+            step(name, numbers)
 
 
 def _frameworks(zeros: _Maker) -> None:

@@ -44,7 +44,7 @@ def cases(seed: int) -> Iterator[Check]:
         yield Check("graphs", function.__name__.strip("_"), function)
 
 
-def _require_graphs(session: Session) -> None:
+def require_graphs(session: Session) -> None:
     """Raises GapError where the backend, or a check that is on, has no captures."""
     with Bench(session.device) as bench:
         try:
@@ -78,7 +78,7 @@ def _assert_close(seen: Array, expected: Array, what: str) -> None:
 
 
 def _captured_work_does_not_run(session: Session) -> None:
-    _require_graphs(session)
+    require_graphs(session)
     with Bench(session.device) as bench:
         stream, memory, host = bench.stream(), bench.memory(_BYTES), np.zeros(_BYTES, np.uint8)
         stream.fill(memory.address, b"\1", _BYTES)
@@ -101,7 +101,7 @@ def _chain(x: Buffer, weights: Buffer, stream: QueueOfBuffers) -> Buffer:
 
 
 def _a_chain_of_ops(session: Session) -> None:
-    _require_graphs(session)
+    require_graphs(session)
     generator = session.generator("a chain of ops")
     rounds = [generator.normal(size=(48, 64)).astype(np.float32) for _ in range(_ROUNDS)]
     with QueueOfBuffers(session.device) as stream:
@@ -119,7 +119,7 @@ def _a_chain_of_ops(session: Session) -> None:
 
 
 def _memory_is_used_again_within_a_capture(session: Session) -> None:
-    _require_graphs(session)
+    require_graphs(session)
     with QueueOfBuffers(session.device) as stream:
         x = _upload(session, np.arange(1000, dtype=np.float32), stream)
         before = session.device.memory_stats().reserved_bytes
@@ -139,7 +139,7 @@ def _memory_is_used_again_within_a_capture(session: Session) -> None:
 
 
 def _fills_and_copies(session: Session) -> None:
-    _require_graphs(session)
+    require_graphs(session)
     with Bench(session.device) as bench:
         stream, first, second = bench.stream(), bench.memory(_BYTES), bench.memory(_BYTES)
         host = np.zeros(_BYTES, np.uint8)
@@ -161,7 +161,7 @@ def _fills_and_copies(session: Session) -> None:
 
 
 def _pinned_memory_is_read_at_the_launch(session: Session) -> None:
-    _require_graphs(session)
+    require_graphs(session)
     with Bench(session.device) as bench:
         stream, memory = bench.stream(), bench.memory(_BYTES)
         try:
@@ -179,7 +179,7 @@ def _pinned_memory_is_read_at_the_launch(session: Session) -> None:
 
 
 def _arguments_are_read_at_the_capture(session: Session) -> None:
-    _require_graphs(session)
+    require_graphs(session)
     with Bench(session.device) as bench:
         stream, memory = bench.stream(), bench.memory(256)
         view = Tensor(struct_size=ctypes.sizeof(Tensor), data=memory.address, dtype=dtypes.number("float32"), rank=1)
@@ -207,7 +207,7 @@ def _arguments_are_read_at_the_capture(session: Session) -> None:
 
 
 def _work_around_a_launch_keeps_its_order(session: Session) -> None:
-    _require_graphs(session)
+    require_graphs(session)
     with Bench(session.device) as bench:
         stream, first, second = bench.stream(), bench.memory(_BYTES), bench.memory(_BYTES)
         hosts = [np.zeros(_BYTES, np.uint8) for _ in range(_ROUNDS)]
@@ -224,7 +224,7 @@ def _work_around_a_launch_keeps_its_order(session: Session) -> None:
 
 
 def _launches_on_two_streams(session: Session) -> None:
-    _require_graphs(session)
+    require_graphs(session)
     with QueueOfBuffers(session.device) as first, QueueOfBuffers(session.device) as second:
         counter, ones = (_upload(session, np.full(_BYTES // 4, value, np.int32), first) for value in (0, 1))
         with capture(first) as graph:
@@ -239,7 +239,7 @@ def _launches_on_two_streams(session: Session) -> None:
 
 
 def _two_graphs(session: Session) -> None:
-    _require_graphs(session)
+    require_graphs(session)
     with QueueOfBuffers(session.device) as stream:
         x = _upload(session, np.full(1000, 3, np.float32), stream)
         with capture(stream) as double:
@@ -263,7 +263,7 @@ def _two_graphs(session: Session) -> None:
 
 
 def _a_graph_is_destroyed_while_it_runs(session: Session) -> None:
-    _require_graphs(session)
+    require_graphs(session)
     with Bench(session.device) as bench:
         stream, memory, host = bench.stream(), bench.memory(_BYTES), np.zeros(_BYTES, np.uint8)
         with bench.graph(stream) as graph:
@@ -284,7 +284,7 @@ def _a_graph_is_destroyed_while_it_runs(session: Session) -> None:
 
 
 def _a_graph_outlives_its_stream(session: Session) -> None:
-    _require_graphs(session)
+    require_graphs(session)
     with QueueOfBuffers(session.device) as stream:
         x = _upload(session, np.ones((32, 32), np.float32), stream)
         rows = _indices(session, [0, 31], stream)
@@ -307,7 +307,7 @@ def _indices(session: Session, values: list[int], stream: QueueOfBuffers) -> Buf
 
 
 def _bad_indices_come_out_at_each_launch(session: Session) -> None:
-    _require_graphs(session)
+    require_graphs(session)
     with QueueOfBuffers(session.device) as stream:
         x = _upload(session, np.arange(10, dtype=np.float32), stream)
         indices = _indices(session, [0, 1, 10], stream)
@@ -328,7 +328,7 @@ def _bad_indices_come_out_at_each_launch(session: Session) -> None:
 
 
 def _what_cannot_be_captured_is_refused(session: Session) -> None:
-    _require_graphs(session)
+    require_graphs(session)
     with Bench(session.device) as bench:
         stream, other, event = bench.stream(), bench.stream(), bench.event()
         memory, host = bench.memory(_BYTES), np.zeros(_BYTES, np.uint8)
@@ -356,7 +356,7 @@ def _what_cannot_be_captured_is_refused(session: Session) -> None:
 
 
 def _freed_memory_is_found(session: Session) -> None:
-    _require_graphs(session)
+    require_graphs(session)
     with QueueOfBuffers(session.device) as stream:
         x = _upload(session, np.ones(1000, np.float32), stream)
         with capture(stream) as graph:

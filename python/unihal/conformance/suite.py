@@ -59,6 +59,7 @@ _FAMILIES = {
     "random_numbers": "random dropout",
     "random_distributions": "random_distribution",
     "queues": "streams events",
+    "launch_groups": "launch_groups",
     "transfers": "copies devices",
     "allocations": "memory",
     "failures": "errors",
