@@ -134,7 +134,7 @@ def _operands_of_one_element(session: Session) -> None:
 
     def work(stream: Stream) -> list[Buffer]:
         x = _buffers(session, arrays, stream)
-        rates = _buffers(session, [np.float32([0.5]), np.float32([-2.0])], stream)
+        rates = _buffers(session, [np.array([0.5], np.float32), np.array([-2.0], np.float32)], stream)
         results = _empty_like(x, stream)
         for i, (a, result) in enumerate(zip(x, results)):
             _map("multiply", [a, rates[i // 10]], [result], stream)
@@ -166,7 +166,7 @@ def _several_results(session: Session) -> None:
     def work(stream: Stream) -> list[Buffer]:
         parameters, gradients = _buffers(session, arrays, stream), _buffers(session, arrays[::-1], stream)
         results = []
-        rate = _buffers(session, [np.float32([0.1])], stream)[0]
+        rate = _buffers(session, [np.array([0.1], np.float32)], stream)[0]
         for parameter, gradient in zip(parameters, reversed(gradients)):
             velocity = ops.scale(parameter, parameters=[0.5, 0], stream=stream)
             _map("momentum", [parameter, gradient, velocity, rate], [parameter, velocity], stream, [0.9, 0, 0, 1])
