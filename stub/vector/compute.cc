@@ -21,7 +21,7 @@ namespace unihal::stub {
   extern const RandomLoops kRandomLoops;                                        \
   }
 UHAL_DECLARE(baseline)
-#ifdef UHAL_STUB_X86
+#ifdef UHAL_STUB_AVX2
 UHAL_DECLARE(avx2)
 #endif
 #ifdef UHAL_STUB_AVX512
@@ -60,7 +60,7 @@ InstructionSet make(const char* name, const Map& map, const Map& map_of_same, co
 }
 
 InstructionSet choose() {
-#ifdef UHAL_STUB_X86
+#if defined(UHAL_STUB_AVX2) || defined(UHAL_STUB_AVX512)
   __builtin_cpu_init();
   const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 #ifdef UHAL_STUB_AVX512
@@ -68,7 +68,9 @@ InstructionSet choose() {
                           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   if (has_avx2 && has_avx512) return UHAL_MAKE(avx512);
 #endif
+#ifdef UHAL_STUB_AVX2
   if (has_avx2) return UHAL_MAKE(avx2);
+#endif
 #endif
   return UHAL_MAKE(baseline);
 }

@@ -69,6 +69,7 @@ def sort(library: Path, strict: str) -> Completed:
     return run_python(_SORT, **variables)
 
 
+@pytest.mark.whole
 def test_what_it_refuses_runs_on_the_host(library: Path) -> None:
     process = sort(library, "0")
     assert process.returncode == 0, process.stderr
@@ -77,6 +78,7 @@ def test_what_it_refuses_runs_on_the_host(library: Path) -> None:
     assert "framework='rdna:1 (reference)', op='sort', dtype='float32', reason='sort is not implemented'" in fallback
 
 
+@pytest.mark.whole
 def test_its_refusals_reach_the_user_under_strict(library: Path) -> None:
     process = sort(library, "1")
     assert process.returncode == 1

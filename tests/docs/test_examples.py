@@ -218,7 +218,7 @@ class Rebuild:
     def _compile(self, command: str, output: str, source: pathlib.Path) -> tuple[str, str]:
         made = str(self.folder / (output.replace("/", "_") + "bject.o"))
         # One instruction set is enough: the others' loops are left out.
-        left_out = ("-O3", "-Werror", "-MD", "-DUHAL_STUB_X86")
+        left_out = ("-O3", "-Werror", "-MD", "-DUHAL_STUB_AVX2", "-DUHAL_STUB_AVX512")
         words = [word for word in shlex.split(command) if word not in left_out]
         del words[words.index("-MT") : words.index("-MT") + 4]
         words[words.index("-o") + 1] = made

@@ -185,7 +185,9 @@ print(model)
 
 
 @pytest.mark.skipif(DEVICE != "iluvatar", reason="the program names the type")
-@pytest.mark.parametrize(("new", "file"), [("1", "net.json"), ("0", "net.pdmodel")])
+@pytest.mark.parametrize(
+    ("new", "file"), [("1", "net.json"), pytest.param("0", "net.pdmodel", marks=pytest.mark.whole)]
+)
 def test_the_predictor_takes_models_of_both_formats(tmp_path: Path, new: str, file: str) -> None:
     result = run(INFER, tmp_path, FLAGS_enable_pir_api=new)
     assert (result.returncode, result.stdout.strip()) == (0, file), result.stderr

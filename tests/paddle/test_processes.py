@@ -74,7 +74,7 @@ ALLOCATED_BEFORE = {
 @pytest.mark.parametrize(
     ("before", "profile", "system_allocator", "strategy"),
     [
-        ("much", "rx580-4gb", "1", "naive_best_fit"),
+        pytest.param("much", "rx580-4gb", "1", "naive_best_fit", marks=pytest.mark.whole),
         pytest.param("much", "rx580-4gb", None, "naive_best_fit", marks=pytest.mark.whole),
         pytest.param("little", None, "1", "auto_growth", marks=pytest.mark.whole),
         pytest.param("another type", None, "1", None, marks=pytest.mark.whole),

@@ -45,7 +45,9 @@ for device_type in paddle.device.get_all_custom_device_type():
 """
 
 
-@pytest.mark.parametrize("new", ["1", "0"], ids=["new representation", "old representation"])
+@pytest.mark.parametrize(
+    "new", ["1", pytest.param("0", marks=pytest.mark.whole)], ids=["new representation", "old representation"]
+)
 def test_an_executor_trains_on_every_device_type(tmp_path: Path, new: str) -> None:
     result = run(TRAIN_BY_EXECUTOR, tmp_path, FLAGS_enable_pir_api=new)
     assert (result.returncode, sorted(result.stdout.split())) == (0, ["iluvatar", "polaris", "rdna"]), result.stderr

@@ -46,6 +46,7 @@ def test_each_is_counted_alike(counted_cases: dict[str, dict[str, Any]]) -> None
     assert sum(case["kept"] for case in counted_cases.values()) >= 20
 
 
+@pytest.mark.whole
 def test_each_is_an_error_in_strict_mode(counted_cases: dict[str, dict[str, Any]]) -> None:
     strict = run_cases(UNIHAL_STRICT="1")
     assert strict.keys() == counted_cases.keys()
@@ -121,12 +122,13 @@ assert STRICT or reasons["IsotonicRegression"] == "no kernel is registered", rea
 """
 
 
-@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("strict", [pytest.param(False, marks=pytest.mark.whole), True])
 def test_those_that_went_unseen(strict: bool, tmp_path: Path) -> None:
     environment = {"UNIHAL_STRICT": "1"} if strict else {"UNIHAL_FALLBACK_LOG": str(tmp_path / "log")}
     run(["-c", FOUND.format(strict=strict)], **environment)
 
 
+@pytest.mark.whole
 def test_decoders_of_sequences_are_counted_and_right(tmp_path: Path) -> None:
     """Their results have sizes that data says at every step: they run on the CPU."""
     code = """
@@ -193,6 +195,7 @@ def is_right(case: dict[str, Any]) -> bool:
     return case["distance"] == 0 and [c[:2] + c[3:] for c in case["counted"]] == [[case["op"], case["dtype"], 2]]
 
 
+@pytest.mark.whole
 def test_every_op_on_variables_gives_what_the_cpu_gives() -> None:
     cases = read_cases(run(["variable_cases.py", "5"]))
     assert not [case for case in cases if "cpu" in case]
@@ -227,6 +230,7 @@ with tf.device("/device:RDNA:0"):
     run(["-c", code], UNIHAL_STRICT="1")
 
 
+@pytest.mark.whole
 def test_the_optimizers_of_tensorflow_1() -> None:
     """Dense and sparse gradients, with a global step."""
     code = """

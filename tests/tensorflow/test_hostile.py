@@ -21,7 +21,7 @@ import pytest
 
 PROGRAM = Path(__file__).parent / "hostile.py"
 #: Of the hostile calls of each op, every so many-th in `make test`; all plain calls.
-SAMPLE = 320
+SAMPLE = 640
 START = 300  # seconds, for the imports on a busy machine
 CASE = 60
 

@@ -231,7 +231,7 @@ print("done", inverse.device)
 """
 
 
-@pytest.mark.parametrize("graph", [False, True], ids=["eager", "graph"])
+@pytest.mark.parametrize("graph", [pytest.param(False, marks=pytest.mark.whole), True], ids=["eager", "graph"])
 def test_fallbacks_are_logged(graph: bool, tmp_path: Path) -> None:
     log = tmp_path / "fallbacks.jsonl"
     output = run(FALLBACKS.format(graph=graph), UNIHAL_FALLBACK_LOG=str(log))
@@ -242,7 +242,7 @@ def test_fallbacks_are_logged(graph: bool, tmp_path: Path) -> None:
     assert entries[0]["reason"] == "no kernel is registered"
 
 
-@pytest.mark.parametrize("graph", [False, True], ids=["eager", "graph"])
+@pytest.mark.parametrize("graph", [False, pytest.param(True, marks=pytest.mark.whole)], ids=["eager", "graph"])
 def test_a_fallback_is_an_error_in_strict_mode(graph: bool) -> None:
     output = run(FALLBACKS.format(graph=graph), status=1, UNIHAL_STRICT="1")
     assert "MatrixSquareRoot" in output.splitlines()[-1] or "MatrixSquareRoot" in output

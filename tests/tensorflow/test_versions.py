@@ -58,7 +58,7 @@ def test_a_choice_that_a_version_cannot_express_is_refused() -> None:
         assert "['/device:CPU:0', '/device:POLARIS:0', '/device:RDNA:0']" in output
 
 
-@pytest.mark.parametrize("name", ["RDNA", "POLARIS"])
+@pytest.mark.parametrize("name", ["RDNA", pytest.param("POLARIS", marks=pytest.mark.whole)])
 def test_the_second_device_of_one_type(name: str) -> None:
     run(
         f"""
