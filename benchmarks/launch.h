@@ -1,6 +1,6 @@
-// What the benchmarks of a launch share: microseconds from one add of 16 elements to the next through uhal_launch, and
-// from one chain of three functions to the next, against the bare call of a driver. Both wait once at the end of a
-// batch.
+// What the benchmarks of a launch share: microseconds from one add of 16 elements to the next through uhal_launch, by
+// itself and in groups of 32 (uhal_launch_group_start), and from one chain of three functions to the next, against the
+// bare call of a driver. All wait once at the end of a batch.
 #ifndef UNIHAL_BENCHMARKS_LAUNCH_H_
 #define UNIHAL_BENCHMARKS_LAUNCH_H_
 
@@ -18,7 +18,9 @@
 namespace launch_benchmark {
 
 constexpr int kBatches = 15;
-constexpr int kCalls = 2000;
+constexpr int kCalls = 2016;
+constexpr int kGroup = 32;
+static_assert(kCalls % kGroup == 0);
 
 inline void check(uhal_status status) {
   if (status == UHAL_OK) return;
@@ -56,7 +58,7 @@ void measure(const char* title, const std::string& name, const char* peer, doubl
   properties.struct_size = sizeof properties;
   check(uhal_device_properties_get(device, &properties));
   void* memory = nullptr;
-  check(uhal_allocate(device, stream, UHAL_MEMORY_DEVICE, 4096, &memory));
+  check(uhal_allocate(device, stream, UHAL_MEMORY_DEVICE, size_t{2 + kGroup} * 256, &memory));
   char* base = static_cast<char*>(memory);
   const View a(base, UHAL_FLOAT32, {16});
   const View b(base + 256, UHAL_FLOAT32, {16});
@@ -78,18 +80,29 @@ void measure(const char* title, const std::string& name, const char* peer, doubl
   const uhal_op chain = {sizeof chain, UHAL_OP_MAP_CHAIN, 2, 1, 0, chain_inputs, chain_outputs, &program, nullptr};
 
   auto launch_ours = [&] { check(unihal::map(stream, uhal_map_add, {&a, &b}, {&c})); };
+  int place = 0;  // in its group, whose sums lie side by side
+  auto launch_grouped = [&] {
+    if (place == 0) check(uhal_launch_group_start(stream));
+    const View sum(base + 512 + 256 * place, UHAL_FLOAT32, {16});
+    check(unihal::map(stream, uhal_map_add, {&a, &b}, {&sum}));
+    place = (place + 1) % kGroup;
+    if (place == 0) check(uhal_launch_group_end(stream));
+  };
   auto launch_chain = [&] { check(uhal_launch(stream, &chain)); };
   auto wait_ours = [&] { check(uhal_stream_synchronize(stream)); };
   auto launch_bare = [&] { bare.launch(); };
   auto wait_bare = [&] { bare.wait(); };
   batch(launch_ours, wait_ours);  // compiles
+  batch(launch_grouped, wait_ours);
   batch(launch_chain, wait_ours);
   batch(launch_bare, wait_bare);
   std::vector<double> ours;
+  std::vector<double> grouped;
   std::vector<double> chains;
   std::vector<double> theirs;
   for (int i = 0; i < kBatches; ++i) {
     ours.push_back(batch(launch_ours, wait_ours));
+    grouped.push_back(batch(launch_grouped, wait_ours));
     chains.push_back(batch(launch_chain, wait_ours));
     theirs.push_back(batch(launch_bare, wait_bare));
   }
@@ -102,6 +115,7 @@ void measure(const char* title, const std::string& name, const char* peer, doubl
         title, what, median(times), median(theirs), median(times) / median(theirs), peer, target);
   };
   print("", ours);
+  print(" in a group of 32", grouped);
   print(" of a chain of three functions", chains);
 }
 

@@ -1,6 +1,6 @@
 """Seconds of a training step of networks that Paddle and PyTorch both have: Paddle on our device, PyTorch on `cuda`.
 
-    python benchmarks/networks_on_gpu.py [--only SUBSTRING] [--bfloat16] [--batch 32] [--json FILE]
+    python benchmarks/networks_on_gpu.py [--only SUBSTRING...] [--bfloat16] [--batch 32] [--json FILE]
 
 One of each family of paddle.vision.models beside torchvision's of the same name (images of 224, Inception's of 299),
 recurrent layers (two, in both directions, 512 wide, 64 sequences of 128) and nn.Transformer (six layers each of encoder
@@ -245,7 +245,7 @@ def measured(name: str, arguments: list[str]) -> list[Round]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="networks whose name has this in it")
+    parser.add_argument("--only", nargs="+", default=[""], help="networks whose name has one of these in it")
     parser.add_argument("--batch", type=int, default=32, help="images")
     parser.add_argument("--pixels", type=int, help="side of the images")
     parser.add_argument("--bfloat16", action="store_true")
@@ -258,7 +258,9 @@ def main() -> int:
     if options.framework:
         serve(options)
         return 0
-    names = [name for name in NAMES if options.only in name]
+    names = [name for name in NAMES if any(part in name for part in options.only)]
+    if not names:
+        parser.error(f"no network has {' or '.join(options.only)} in its name; there are {', '.join(NAMES)}")
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-CORES:])
     table = Table("network", "Paddle, ms", "PyTorch, ms", "ratio")
     rows, missing = [], []
