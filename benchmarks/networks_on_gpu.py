@@ -16,8 +16,9 @@ within a second, so that what another tenant's load does to the machine's speed 
 others of four cores, since some are slower than others for minutes and nothing moves a busy thread away. How fast a
 process is also depends on where its memory happened to lie, by some percent: where the ratio of sixteen rounds is near
 1, on either side, two more pairs of processes have as many, and all rounds count. The file of --json has each of them.
---ours and --peer name other places:
-`--ours iluvatar --peer cpu --batch 2 --pixels 64` tries the program on the stub."""
+
+--ours and --peer name other places: `--ours iluvatar --peer cpu --batch 2 --pixels 64` tries the program on the stub.
+"""
 
 from __future__ import annotations
 
@@ -235,11 +236,15 @@ def median_ratio(rounds: list[Round]) -> float:
 
 
 def measured(name: str, arguments: list[str]) -> list[Round]:
-    """All rounds of the network; none where it could not be trained."""
+    """All rounds of the network; none where one of its processes could not train it."""
     rounds = rounds_of_new_processes(name, arguments)
-    if rounds and abs(median_ratio(rounds) - 1) <= NEAR:
-        for _ in range(PAIRS - 1):
-            rounds += rounds_of_new_processes(name, arguments)
+    if not rounds or abs(median_ratio(rounds) - 1) > NEAR:
+        return rounds
+    for _ in range(PAIRS - 1):
+        more = rounds_of_new_processes(name, arguments)
+        if not more:
+            return []
+        rounds += more
     return rounds
 
 
