@@ -148,12 +148,17 @@ EXCEPTIONS = (
 )
 
 
-#: Prints the kernels that Paddle has for its CPU, and all ops that its Python can call.
+#: Prints the kernels that Paddle has for its CPU, and all ops: those that its Python can call, and second gradients,
+#: which only its library names.
 PADDLE_CHILD = """
-import json, paddle
+import json, paddle, pathlib, re
 kernels = paddle.base.core._get_registered_phi_kernels("all")
+root = pathlib.Path(paddle.__file__).parent
+libraries = [*root.glob("base/libpaddle.so"), *root.glob("libs/libphi_core.so")]
+function = re.compile(rb"_ZN6paddle12experimental[0-9]+([a-z][a-z0-9_]*_double_grad)ERK")
+second = {name.decode() for library in libraries for name in function.findall(library.read_bytes())}
 print(json.dumps([[name for name, keys in kernels.items() if any("(CPU," in key for key in keys)],
-                  [name for name in dir(paddle.base.core.eager.ops) if not name.startswith("_")]]))
+                  [name for name in dir(paddle.base.core.eager.ops) if not name.startswith("_")] + sorted(second)]))
 """
 
 #: Why kernels of Paddle are not there, by the pattern of their names; the first that fits counts.
@@ -215,8 +220,9 @@ PADDLE_EXCEPTIONS = (
         r"(view|as_strided|tensor_unfold|index_select_strided|split_(strided|with_num_strided)|slice_strided)\w*",
         "views, which need no kernel of a device",
     ),
+    (r"(acos|clip|pad|pad3d)_double_grad", "gradients of gradients that run the kernels of the first ones"),
     (
-        r"sparse_\w+|(ones|zeros)(_like)?|\w+_grad_?|det|linear|hardshrink|assign_out_|range\w*|split\w*|(max|min)_with_index"
+        r"sparse_\w+|(ones|zeros)(_like)?|(?!\w+_double_grad)\w+_grad_?|det|linear|hardshrink|assign_out_|range\w*|split\w*|(max|min)_with_index"
         r"|reindex_graph|embedding_(with_scaled_gradient|grad_dense)",
         None,
     ),

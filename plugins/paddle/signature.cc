@@ -123,6 +123,16 @@ struct FunctionOfKernel {
   const char* signature;
 };
 constexpr FunctionOfKernel kWithoutCpuKernel[] = {
+    {"conv2d_transpose_double_grad",
+     "_ZN6paddle12experimental28conv2d_transpose_double_gradERKNS_6TensorES3_S3_S3_S3_RKSt6vectorIiSaIiEES8_S8_RKNS0_"
+     "12IntArrayBaseIS1_EERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEiS8_SK_PS1_SL_SL_",
+     "tensor,tensor,tensor,tensor,tensor;vector<int>,vector<int>,vector<int>,IntArray,string,int,vector<int>,string;"
+     "tensor,tensor,tensor"},
+    {"depthwise_conv2d_double_grad",
+     "_ZN6paddle12experimental28depthwise_conv2d_double_gradERKNS_6TensorES3_S3_RKNS_8optionalIS1_EES7_RKSt6vectorIi"
+     "SaIiEESC_RKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEiSC_SK_PS1_SL_SL_",
+     "tensor,tensor,tensor,optional,optional;vector<int>,vector<int>,string,int,vector<int>,string;tensor,tensor,"
+     "tensor"},
     {"flash_attn",
      "_ZN6paddle12experimental10flash_attnERKNS_6TensorES3_S3_RKNS_8optionalIS1_EES7_fbbbRKNSt7__"
      "cxx1112basic_stringIcSt11char_traitsIcESaIcEEENS4_ISt5tupleIJPS1_SH_SH_SH_EEEE",

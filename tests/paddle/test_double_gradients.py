@@ -13,6 +13,8 @@ from comparison import DEVICE, Array, on, random, to_numpy
 
 pytestmark = pytest.mark.unihal_no_fallback
 
+Function = Callable[..., Any]
+
 X, Y = random(3, 5), random(3, 5, seed=1)
 POSITIVE = random(3, 5, low=0.3, high=2)
 
@@ -24,7 +26,7 @@ def batch_norm(x: Any, weight: Any, bias: Any, **others: Any) -> Any:
     return paddle.square(F.batch_norm(x, mean, variance, weight, bias, training=True, **others)) / 8
 
 
-CASES: dict[str, tuple[Callable[..., Any], tuple[Array, ...]]] = {
+CASES: dict[str, tuple[Function, tuple[Array, ...]]] = {
     "abs": (paddle.abs, (X,)),
     "add": (paddle.add, (X, Y)),
     "add a row": (paddle.add, (X, Y[:1])),
@@ -69,6 +71,56 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Array, ...]]] = {
 }
 
 
+def spread(x: Any, stride: int) -> Any:
+    """x with stride - 1 zeros between neighbors, by products: the CPU has all of their gradients."""
+    height, width = (paddle.eye(size)[:, :, None] for size in x.shape[2:])
+    rows, columns = (
+        paddle.nn.functional.pad(unit, [0, 0, 0, 0, 0, stride - 1]).reshape([unit.shape[0], -1])[
+            :, : 1 - stride or None
+        ]
+        for unit in (height, width)
+    )
+    return rows.astype(x.dtype).transpose([1, 0]) @ x @ columns.astype(x.dtype)
+
+
+def transposed_by_definition(x: Any, w: Any, stride: int, padding: int, dilation: int, groups: int) -> Any:
+    """A convolution of what lies `stride` apart with the filters turned around, their channels exchanged."""
+    given, each, *size = w.shape
+    turned = w.reshape([groups, given // groups, each, *size]).transpose([0, 2, 1, 3, 4]).flip([3, 4])
+    turned = turned.reshape([groups * each, given // groups, *size])
+    edges = [dilation * (extent - 1) - padding for extent in size]
+    return F.conv2d(spread(x, stride), turned, padding=edges, dilation=dilation, groups=groups)
+
+
+def transposed(**attributes: int) -> tuple[Function, Function]:
+    return lambda x, w: F.conv2d_transpose(x, w, **attributes), lambda x, w: transposed_by_definition(
+        x, w, **attributes
+    )
+
+
+#: What only Paddle's GPUs have kernels for: what our device runs, and what the CPU does.
+WITHOUT_CPU_KERNEL: dict[str, tuple[Function, Function, tuple[Array, ...]]] = {
+    "depthwise conv2d": (
+        lambda x, w: F.conv2d(x, w, stride=2, padding=1, groups=3),
+        lambda x, w: paddle._C_ops.conv2d(x, w, [2, 2], [1, 1], "EXPLICIT", [1, 1], 3, "NCHW"),
+        (random(2, 3, 6, 5), random(6, 1, 3, 3, seed=1)),
+    ),
+    "conv2d_transpose": (
+        *transposed(stride=1, padding=0, dilation=1, groups=1),
+        (random(2, 3, 4, 5), random(3, 4, 3, 2, seed=1)),
+    ),
+    "grouped conv2d_transpose": (
+        *transposed(stride=2, padding=1, dilation=2, groups=2),
+        (random(2, 4, 4, 5), random(4, 3, 3, 2, seed=1)),
+    ),
+    "conv2d_transpose channels last": (
+        lambda x, w: F.conv2d_transpose(x, w, stride=2, data_format="NHWC"),
+        lambda x, w: transposed_by_definition(x.transpose([0, 3, 1, 2]), w, 2, 0, 1, 1).transpose([0, 2, 3, 1]),
+        (random(2, 4, 5, 3), random(3, 4, 3, 2, seed=1)),
+    ),
+}
+
+
 def given(array: Array, device: str, dtype: str) -> Any:
     """Of float16 and bfloat16 the CPU gets the same numbers in float32."""
     narrow = dtype in ("float16", "bfloat16")
@@ -80,7 +132,7 @@ def given(array: Array, device: str, dtype: str) -> Any:
     return tensor
 
 
-def second_gradients(function: Callable[..., Any], inputs: tuple[Array, ...], device: str, dtype: str) -> list[Array]:
+def second_gradients(function: Function, inputs: tuple[Array, ...], device: str, dtype: str) -> list[Array]:
     """Of the squared norm of the first gradients."""
     with on(device):
         tensors = [given(array, device, dtype) for array in inputs]
@@ -93,8 +145,33 @@ def second_gradients(function: Callable[..., Any], inputs: tuple[Array, ...], de
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", CASES)
 def test_as_on_the_cpu(name: str, dtype: str) -> None:
-    ours, theirs = (second_gradients(*CASES[name], device, dtype) for device in (DEVICE, "cpu"))
+    function, inputs = CASES[name]
+    ours, theirs = (second_gradients(function, inputs, device, dtype) for device in (DEVICE, "cpu"))
     # The CPU divides by the size of a window in float32.
     limit = 1e-4 if dtype == "float32" else 1e-6 if "pool" in name else 1e-11
     for one, other in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(one, other, rtol=limit, atol=limit * np.abs(other).max())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", WITHOUT_CPU_KERNEL)
+def test_as_composed_on_the_cpu(name: str, dtype: str) -> None:
+    function, composed, inputs = WITHOUT_CPU_KERNEL[name]
+    ours = second_gradients(function, inputs, DEVICE, dtype)
+    theirs = second_gradients(composed, inputs, "cpu", dtype)
+    limit = 1e-4 if dtype == "float32" else 1e-11
+    for one, other in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(one, other, rtol=limit, atol=limit * np.abs(other).max())
+
+
+def test_a_penalty_of_images_alone() -> None:
+    """What a critic of depthwise convolutions is trained with; of a transposed one Paddle wants both gradients."""
+    function, composed, (x, w) = WITHOUT_CPU_KERNEL["depthwise conv2d"]
+    answers = []
+    for device, run in ((DEVICE, function), ("cpu", composed)):
+        with on(device):
+            images = paddle.to_tensor(x, stop_gradient=False)
+            (first,) = paddle.grad(run(images, paddle.to_tensor(w)).square().sum(), [images], create_graph=True)
+            (second,) = paddle.grad((first * first).sum(), [images])
+            answers.append(to_numpy(second))
+    np.testing.assert_allclose(*answers, rtol=1e-4, atol=1e-4 * np.abs(answers[1]).max())

@@ -144,6 +144,12 @@ UNREACHED = [
     Unreached(r".*", r"(\w+_)?(coo|csr)(_\w+)?", r".*", "sparse tensors, in eager mode only: test_sparse.py"),
     Unreached(r".*", r"(generate|distribute_fpn)_proposals", r".*", "lists of results: test_proposals.py"),
     Unreached(r"new|old", r"embedding", r"int8", "in eager mode only"),
+    Unreached(
+        r".*",
+        r"(depthwise_conv2d|conv2d_transpose)_double_grad",
+        r".*",
+        "Paddle's CPU has none: test_double_gradients.py",
+    ),
     Unreached(r".*", r"rms_norm(_grad)?", r".*", "Paddle's CPU has none: test_rms_norm.py"),
     Unreached(
         r".*",

@@ -156,6 +156,34 @@ void conv_transpose_grad(Context context, Input x, Input filter, Input dy, Span<
   }
 }
 
+// A transposed convolution y has dx = conv(dy, w) and dw = what a filter has of the image dy and the gradient x.
+void conv_transpose_double_grad(Context context, Input x, Input filter, Input dy, Input ddx, Input ddw,
+                                Span<int> strides, Span<int> paddings, Span<int>, Integers, Text algorithm, int groups,
+                                Span<int> dilations, Text data_format, Output dx, Output dw, Output ddy) {
+  const bool last = channels_last(data_format);
+  const View in = image(x.view(), last), w = filter.view(), gradient = image(dy.view(), last);
+  const View din = image(ddx.view(), last), dfilter = ddw.view();
+  const auto attributes =
+      convolution_attributes_of(context, gradient, w, in, strides, paddings, algorithm, dilations, groups);
+  if (ddy) {
+    const View dense = context.allocate(ddy, in.dtype);
+    const View out = image(dense, last);
+    context.run(UHAL_OP_CONVOLUTION_BACKWARD_DATA, {&din, &w}, {&out}, &attributes);
+    const Scratch part(context, in.dtype, dense);
+    const View seen = image(part, last);
+    context.run(UHAL_OP_CONVOLUTION_BACKWARD_DATA, {&in, &dfilter}, {&seen}, &attributes);
+    context.map(uhal_map_add, {&dense, &part}, {&dense});
+  }
+  if (dx) {
+    const View out = image(context.allocate(dx, in.dtype), last);
+    context.run(UHAL_OP_CONVOLUTION, {&gradient, &dfilter}, {&out}, &attributes);
+  }
+  if (dw) {
+    const View out = context.allocate(dw, w.dtype);
+    context.run(UHAL_OP_CONVOLUTION_BACKWARD_FILTER, {&gradient, &din}, {&out}, &attributes);
+  }
+}
+
 }  // namespace
 
 KernelTable convolution_kernels() {
@@ -164,6 +192,8 @@ KernelTable convolution_kernels() {
       UNIHAL_KERNEL("conv2d_grad", kFloats, conv_grad),
       UNIHAL_KERNEL("conv2d_double_grad", kFloats, conv_double_grad),
       UNIHAL_KERNEL("conv3d_double_grad", kFloats, grouped_conv_double_grad),
+      UNIHAL_KERNEL("depthwise_conv2d_double_grad", kFloats, grouped_conv_double_grad),
+      UNIHAL_KERNEL("conv2d_transpose_double_grad", kFloats, conv_transpose_double_grad),
       UNIHAL_KERNEL("conv3d", kFloats, grouped_conv),
       UNIHAL_KERNEL("conv3d_grad", kFloats, grouped_conv_grad),
       UNIHAL_KERNEL("depthwise_conv2d", kFloats, grouped_conv),

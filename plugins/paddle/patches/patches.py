@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any, Callable
 
+import unihal_paddle_convolutions as convolution_patches
 import unihal_paddle_device as device_patches
 import unihal_paddle_dlpack as dlpack_patches
 import unihal_paddle_mixed_precision as mixed_precision_patches
@@ -297,6 +298,7 @@ def patch_skipped_files(module: Any) -> None:
 def patch_functional(functional: Any) -> None:
     patch_attention(functional)
     mixed_precision_patches.patch_linear(functional)
+    convolution_patches.patch_convolutions(functional)
 
 
 class LeavesWeightsApart:
