@@ -113,7 +113,7 @@ def test_training_tracks_the_cpu(name: str, kwargs: dict[str, Any], mode: str) -
     if mode != "executor":
         assert_alike(train(name, DEVICE, mode == "to_static", **kwargs), train(name, "cpu", **kwargs))
     elif name != "LBFGS":  # which has no static graph
-        assert_alike(train_in_executor(name, "polaris", **kwargs), train_in_executor(name, "cpu", **kwargs))
+        assert_alike(train_in_executor(name, DEVICE, **kwargs), train_in_executor(name, "cpu", **kwargs))
 
 
 def test_lr_ratio_of_adamw_is_a_factor_on_the_rate() -> None:
