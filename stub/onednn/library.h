@@ -31,6 +31,7 @@ namespace unihal::stub {
   X(dnnl_convolution_backward_weights_primitive_desc_create) \
   X(dnnl_convolution_forward_primitive_desc_create)          \
   X(dnnl_engine_create)                                      \
+  X(dnnl_get_effective_cpu_isa)                              \
   X(dnnl_matmul_primitive_desc_create)                       \
   X(dnnl_memory_create)                                      \
   X(dnnl_memory_desc_clone)                                  \
