@@ -36,8 +36,13 @@ struct Finder {
 
   template <typename Function>
   void find(const std::string& name, Function*& function) {
-    function = reinterpret_cast<Function*>(dlsym(library, (prefix + name + "_").c_str()));
+    find_if_there(name, function);
     if (function == nullptr && missing.empty()) missing = prefix + name + "_";
+  }
+
+  template <typename Function>
+  void find_if_there(const std::string& name, Function*& function) const {
+    function = reinterpret_cast<Function*>(dlsym(library, (prefix + name + "_").c_str()));
   }
 
   template <typename T>
@@ -50,6 +55,7 @@ struct Finder {
     find(letter + "potrf", functions.potrf);
     find(letter + "getrf", functions.getrf);
     find(letter + "geqrf", functions.geqrf);
+    find_if_there(letter + "geqrt", functions.geqrt);
     if constexpr (kIsComplex<T>) {
       find(letter + "ungqr", functions.form_q);
       find(letter + "heevd", functions.eigen_hermitian);

@@ -45,6 +45,9 @@ struct Lapack {
   void (*potrf)(const char* uplo, const Int* n, T* a, const Int* lda, Int* info, size_t);
   void (*getrf)(const Int* m, const Int* n, T* a, const Int* lda, Int* pivots, Int* info);
   void (*geqrf)(const Int* m, const Int* n, T* a, const Int* lda, T* tau, T* work, const Int* lwork, Int* info);
+  // Since LAPACK 3.4; nullptr in others.
+  void (*geqrt)(const Int* m, const Int* n, const Int* nb, T* a, const Int* lda, T* t, const Int* ldt, T* work,
+                Int* info);
   // orgqr, of complex numbers ungqr
   void (*form_q)(const Int* m, const Int* n, const Int* k, T* a, const Int* lda, const T* tau, T* work,
                  const Int* lwork, Int* info);

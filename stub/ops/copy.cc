@@ -11,6 +11,7 @@
 #include "stub/common/kernels.h"
 #include "stub/common/move.h"
 #include "stub/common/parallel.h"
+#include "stub/vector/vectorize.h"
 
 namespace unihal::stub {
 namespace {
@@ -25,7 +26,7 @@ struct Blob16 {
 
 // A loop of its own, of operands that do not overlap: it becomes vectors with their elements turned around.
 template <class Blob>
-void reverse_run(int64_t count, Blob* __restrict to, const Blob* __restrict from) {
+UNIHAL_VECTORIZED void reverse_run(int64_t count, Blob* __restrict to, const Blob* __restrict from) {
   for (int64_t i = 0; i < count; ++i) to[i] = from[count - 1 - i];
 }
 

@@ -259,6 +259,38 @@ UNIHAL_INLINE void find_coordinates(const Geometry<T>& g, int axis, int64_t plac
   }
 }
 
+// Whether places read 2x2 pixels whose numbers fit find_coordinates(), zeros being outside.
+template <typename T>
+bool reads_squares(const Geometry<T>& g) {
+  return g.axes == 2 && g.lengths[0] < (1 << 22) && g.lengths[1] < (1 << 22) &&
+         g.attributes.mode == UHAL_GRID_SAMPLE_LINEAR && g.attributes.padding == UHAL_GRID_SAMPLE_ZEROS;
+}
+
+// The 2x2 pixels of places in a row.
+template <typename T>
+struct Squares {
+  Coordinates<T> down, across;
+};
+
+template <typename T>
+UNIHAL_INLINE void find_squares(const Geometry<T>& g, int64_t place, int64_t count, Squares<T>* squares) {
+  find_coordinates(g, 0, place, count, &squares->down);
+  find_coordinates(g, 1, place, count, &squares->across);
+}
+
+// Whether all four are in the image, as of most places.
+template <typename T>
+UNIHAL_INLINE bool is_inner(const Geometry<T>& g, const Squares<T>& squares, int64_t i) {
+  const int32_t row = squares.down.pixels[i], column = squares.across.pixels[i];
+  return row >= 0 && row + 1 < g.lengths[0] && column >= 0 && column + 1 < g.lengths[1];
+}
+
+// The number of the first one.
+template <typename T>
+UNIHAL_INLINE int64_t first_pixel(const Geometry<T>& g, const Squares<T>& squares, int64_t i) {
+  return squares.down.pixels[i] * g.lengths[1] + squares.across.pixels[i];
+}
+
 // The same of a cubic's: the first of four pixels, which are read as they are if all lie in the image, and their
 // weights.
 template <typename T>
@@ -317,18 +349,16 @@ UNIHAL_VECTORIZED void sample_places(const Geometry<T>& given, int64_t begin, in
   const Geometry<T> g = given;  // nothing that is written could be part of it
   const int64_t channels = g.channels;
   const bool fits = kAxes == 2 && g.lengths[0] < (1 << 22) && g.lengths[1] < (1 << 22);
-  const bool together =
-      fits && g.attributes.mode == UHAL_GRID_SAMPLE_LINEAR && g.attributes.padding == UHAL_GRID_SAMPLE_ZEROS;
+  const bool together = kAxes == 2 && reads_squares(g);
   const bool cubic = fits && g.attributes.mode == UHAL_GRID_SAMPLE_CUBIC;
-  Coordinates<T> down, across;
+  Squares<T> squares;
   CubicCoordinates<T> cubic_down, cubic_across;
   for (int64_t place = begin, next; place < end; place = next) {
     const int64_t grid = place / g.places, number = g.image(grid);
     next = std::min({end, (grid + 1) * g.places, place + kPlaces});
     const T* const image = x + std::max<int64_t>(number, 0) * g.pixels * channels;
     if (together) {
-      find_coordinates(g, 0, place, next - place, &down);
-      find_coordinates(g, 1, place, next - place, &across);
+      find_squares(g, place, next - place, &squares);
     } else if (cubic) {
       find_cubic_coordinates(g, 0, place, next - place, &cubic_down);
       find_cubic_coordinates(g, 1, place, next - place, &cubic_across);
@@ -336,14 +366,12 @@ UNIHAL_VECTORIZED void sample_places(const Geometry<T>& given, int64_t begin, in
     for (int64_t i = 0; place < next; ++i, ++place) {
       Taps<T> taps;
       const T* rows[kMaxTaps];
-      const bool inner = together && number >= 0 && down.pixels[i] >= 0 && down.pixels[i] + 1 < g.lengths[0] &&
-                         across.pixels[i] >= 0 && across.pixels[i] + 1 < g.lengths[1];
-      if (inner) {  // all of its four pixels are there, as of most places
-        rows[0] = image + (down.pixels[i] * g.lengths[1] + across.pixels[i]) * channels;
+      if (together && number >= 0 && is_inner(g, squares, i)) {
+        rows[0] = image + first_pixel(g, squares, i) * channels;
         rows[1] = rows[0] + g.lengths[1] * channels;
         rows[2] = rows[0] + channels;
         rows[3] = rows[1] + channels;
-        const T low = down.fractions[i], right = across.fractions[i];
+        const T low = squares.down.fractions[i], right = squares.across.fractions[i];
         const T weights[4] = {(1 - low) * (1 - right), low * (1 - right), (1 - low) * right, low * right};
         sum_rows(channels, 4, rows, weights, y + place * channels);
         continue;
@@ -377,6 +405,39 @@ UNIHAL_VECTORIZED void spread(const Taps<T>& taps, int64_t channels, int64_t lan
   }
 }
 
+// What the places [begin, end) of one grid give to some channels of its image.
+template <typename T>
+UNIHAL_VECTORIZED void spread_places(const Geometry<T>& given, int64_t begin, int64_t end, int64_t lanes, const T* dy,
+                                     T* dx) {
+  const Geometry<T> g = given;
+  const int64_t channels = g.channels, row = g.lengths[1] * channels;
+  const bool together = reads_squares(g);
+  Squares<T> squares;
+  for (int64_t place = begin, next; place < end; place = next) {
+    next = std::min(end, place + kPlaces);
+    if (together) find_squares(g, place, next - place, &squares);
+    for (int64_t i = 0; place < next; ++i, ++place) {
+      const T* const from = dy + place * channels;
+      if (!together || !is_inner(g, squares, i)) {
+        Taps<T> taps;
+        find_taps<false>(g, place, &taps);
+        spread(taps, channels, lanes, from, dx);
+        continue;
+      }
+      T* const to = dx + first_pixel(g, squares, i) * channels;
+      const T low = squares.down.fractions[i], right = squares.across.fractions[i];
+      const T weights[2][2] = {{(1 - low) * (1 - right), (1 - low) * right}, {low * (1 - right), low * right}};
+      for (int down = 0; down < 2; ++down) {
+        for (int across = 0; across < 2; ++across) {
+          T* const pixel = to + down * row + across * channels;
+#pragma GCC ivdep
+          for (int64_t c = 0; c < lanes; ++c) pixel[c] += weights[down][across] * from[c];
+        }
+      }
+    }
+  }
+}
+
 template <typename T>
 UNIHAL_VECTORIZED T dot(int64_t channels, const T* x, const T* y) {
   constexpr int kSums = 16;  // side by side in vector registers
@@ -390,6 +451,70 @@ UNIHAL_VECTORIZED T dot(int64_t channels, const T* x, const T* y) {
     for (int i = 0; i < width; ++i) sums[i] += sums[i + width];
   }
   return sums[0];
+}
+
+// What dy says of a place between 2x2 pixels: for each coordinate the sum over channels of dy times x's slope.
+template <typename T>
+UNIHAL_INLINE void slopes_of_square(int64_t channels, const T* dy, const T* x, int64_t row, T low, T right, T* down,
+                                    T* across) {
+  constexpr int kSums = 16;
+  T downs[kSums] = {}, acrosses[kSums] = {};
+  const T *const above_right = x + channels, *const below = x + row, *const below_right = below + channels;
+  const auto add = [&](int64_t c, int64_t i) {
+    const T upper = above_right[c] - x[c], lower = below_right[c] - below[c];
+    const T left = below[c] - x[c];
+    acrosses[i] += dy[c] * (upper + low * (lower - upper));
+    downs[i] += dy[c] * (left + right * (lower - upper));
+  };
+  const int64_t whole = channels / kSums * kSums;
+  for (int64_t c = 0; c < whole; c += kSums) {
+    for (int64_t i = 0; i < kSums; ++i) add(c + i, i);
+  }
+  for (int64_t c = whole; c < channels; ++c) add(c, c - whole);
+  for (int width = kSums / 2; width > 0; width /= 2) {
+    for (int i = 0; i < width; ++i) {
+      downs[i] += downs[i + width];
+      acrosses[i] += acrosses[i + width];
+    }
+  }
+  *down = downs[0];
+  *across = acrosses[0];
+}
+
+// The gradients of the places [begin, end) of all grids.
+template <typename T>
+UNIHAL_VECTORIZED void slope_places(const Geometry<T>& given, int64_t begin, int64_t end, const T* dy, const T* x,
+                                    T* dgrid) {
+  const Geometry<T> g = given;
+  const int64_t channels = g.channels;
+  const bool together = reads_squares(g);
+  const T down_slope = position_of(g.attributes, g.lengths[0], T(0)).slope;
+  const T across_slope = position_of(g.attributes, g.lengths[1], T(0)).slope;
+  Squares<T> squares;
+  for (int64_t place = begin, next; place < end; place = next) {
+    const int64_t grid = place / g.places, number = g.image(grid);
+    next = std::min({end, (grid + 1) * g.places, place + kPlaces});
+    const T* const image = x + std::max<int64_t>(number, 0) * g.pixels * channels;
+    if (together) find_squares(g, place, next - place, &squares);
+    for (int64_t i = 0; place < next; ++i, ++place) {
+      T sums[3] = {0, 0, 0};
+      if (together && number >= 0 && is_inner(g, squares, i)) {
+        slopes_of_square(channels, dy + place * channels, image + first_pixel(g, squares, i) * channels,
+                         g.lengths[1] * channels, squares.down.fractions[i], squares.across.fractions[i], &sums[0],
+                         &sums[1]);
+        sums[0] *= down_slope;
+        sums[1] *= across_slope;
+      } else {
+        Taps<T> taps;
+        if (number >= 0) find_taps<true>(g, place, &taps);
+        for (int t = 0; t < taps.count; ++t) {
+          const T product = dot(channels, dy + place * channels, image + taps.pixels[t] * channels);
+          for (int a = 0; a < g.axes; ++a) sums[a] += taps.slopes[a][t] * product;
+        }
+      }
+      for (int a = 0; a < g.axes; ++a) dgrid[place * g.axes + g.axes - 1 - a] = sums[a];
+    }
+  }
 }
 
 template <typename T>
@@ -435,11 +560,7 @@ void run_backward_data(const Geometry<T>& g, const T* dy, T* dx) {
       const int64_t end_grid = g.named ? g.grids : image + 1;
       for (int64_t grid = begin_grid; grid < end_grid; ++grid) {
         if (g.image(grid) != image) continue;
-        for (int64_t place = grid * g.places; place < (grid + 1) * g.places; ++place) {
-          Taps<T> taps;
-          find_taps<false>(g, place, &taps);
-          spread(taps, g.channels, lanes, dy + place * g.channels + first, to);
-        }
+        spread_places(g, grid * g.places, (grid + 1) * g.places, lanes, dy + first, to);
       }
     }
   });
@@ -447,20 +568,8 @@ void run_backward_data(const Geometry<T>& g, const T* dy, T* dx) {
 
 template <typename T>
 void run_backward_grid(const Geometry<T>& g, const T* dy, const T* x, T* dgrid) {
-  parallel_for(g.grids * g.places, g.channels << g.axes, [&](int64_t begin, int64_t end) {
-    for (int64_t place = begin; place < end; ++place) {
-      const int64_t number = g.image(place / g.places);
-      Taps<T> taps;
-      if (number >= 0) find_taps<true>(g, place, &taps);
-      const T* const image = x + std::max<int64_t>(number, 0) * g.pixels * g.channels;
-      T sums[3] = {0, 0, 0};
-      for (int t = 0; t < taps.count; ++t) {
-        const T product = dot(g.channels, dy + place * g.channels, image + taps.pixels[t] * g.channels);
-        for (int a = 0; a < g.axes; ++a) sums[a] += taps.slopes[a][t] * product;
-      }
-      for (int a = 0; a < g.axes; ++a) dgrid[place * g.axes + g.axes - 1 - a] = sums[a];
-    }
-  });
+  parallel_for(g.grids * g.places, g.channels << g.axes,
+               [&](int64_t begin, int64_t end) { slope_places(g, begin, end, dy, x, dgrid); });
 }
 
 template <typename T>
