@@ -209,12 +209,82 @@ int32_t factorize_lu(const Matrix2<T>& a, int32_t* pivots) {
 // Columns that geqrt factorizes by recursion, with matrix products, before it turns to the rest.
 constexpr int32_t kPanel = 32;
 
-// Whether that is faster than geqrf, which factorizes as many with products of a matrix and a vector: measured with
-// OpenBLAS, one and two threads, 20 to 1024 columns; of complex numbers it never is.
+// Measured with OpenBLAS, one and two threads, 20 to 1024 columns: geqrf factorizes as many with products of a matrix
+// and a vector; of complex numbers it is the faster one.
 template <typename T>
-bool takes_panels(const Lapack<T>& library, int64_t rows, int64_t columns) {
-  return !kIsComplex<T> && library.geqrt != nullptr && columns >= kPanel + 8 && rows >= kPanel &&
-         rows * columns >= 10000;
+bool qr_takes_panels(int64_t m, int64_t n) {
+  constexpr int64_t kLongest = 1 << 24;  // workspaces are counted in int32
+  const Lapack<T>* const library = lapack<T>();
+  return !kIsComplex<T> && library != nullptr && library->geqrt != nullptr && library->gemm != nullptr &&
+         n >= kPanel + 8 && m >= kPanel && m * n >= 10000 && m + n <= kLongest;
+}
+
+// What is left beside the matrix by its factorization, and what forming q of it needs.
+template <typename T>
+struct PanelWork {
+  T* triangles;  // kPanel x all reflectors: a triangle T for each panel, whose diagonal is tau
+  T* triangle;   // kPanel x kPanel, one of them with zeros below
+  T* vectors;    // m x kPanel: the reflectors V of a panel, with zeros above and the ones that are not stored
+  T* products;   // two of kPanel x k
+
+  PanelWork(T* work, int64_t m, int64_t reflectors)
+      : triangles(work),
+        triangle(triangles + kPanel * reflectors),
+        vectors(triangle + kPanel * kPanel),
+        products(vectors + kPanel * m) {}
+
+  static int64_t size(int64_t m, int64_t n, int64_t k) {
+    return kPanel * (std::min(m, n) + std::max(n, kPanel + m + 2 * k));
+  }
+};
+
+// c (m x n) := alpha a b + beta c, all by columns; `transposed` says which of a and b is turned, with 'N' and 'T'.
+template <typename T>
+void multiply(const char* transposed, int64_t m, int64_t n, int64_t k, T alpha, const T* a, int64_t a_step, const T* b,
+              int64_t b_step, T beta, T* c, int64_t c_step) {
+  const int32_t rows = narrow(m), columns = narrow(n), inner = narrow(k);
+  const int32_t a_stride = narrow(a_step), b_stride = narrow(b_step), c_stride = narrow(c_step);
+  lapack<T>()->gemm(transposed, transposed + 1, &rows, &columns, &inner, &alpha, a, &a_stride, b, &b_stride, &beta, c,
+                    &c_stride, 1, 1);
+}
+
+// The last panel first: what it does to a matrix, the product with I - V T V', leaves the columns before it alone, and
+// finds zeros in its own rows of those behind it.
+template <typename T>
+void form_q_of_panels(const Matrix2<T>& q, int64_t reflectors, T* work) {
+  const int64_t m = q.rows, k = q.columns, step = q.column_stride;
+  const PanelWork<T> parts(work, m, reflectors);
+  for (int64_t c = reflectors; c < k; ++c) {
+    std::fill_n(q.data + c * step, m, T(0));
+    q.data[c * step + c] = 1;
+  }
+  for (int64_t first = (reflectors - 1) / kPanel * kPanel; first >= 0; first -= kPanel) {
+    const int64_t width = std::min<int64_t>(kPanel, reflectors - first), rows = m - first, others = k - first - width;
+    T* const panel = q.data + first * step + first;
+    for (int64_t c = 0; c < width; ++c) {
+      T* const vector = parts.vectors + c * rows;
+      std::fill_n(vector, c, T(0));
+      vector[c] = 1;
+      std::copy_n(panel + c * step + c + 1, rows - c - 1, vector + c + 1);
+      std::fill_n(parts.triangle + c * kPanel, kPanel, T(0));
+      std::copy_n(parts.triangles + (first + c) * kPanel, c + 1, parts.triangle + c * kPanel);
+    }
+    T *const product = parts.products, *const turned = product + kPanel * k;
+    if (others > 0) {
+      T* const rest = panel + width * step;
+      multiply<T>("TN", width, others, rows - width, 1, parts.vectors + width, rows, rest + width, step, 0, product,
+                  kPanel);
+      multiply<T>("NN", width, others, width, 1, parts.triangle, kPanel, product, kPanel, 0, turned, kPanel);
+      multiply<T>("NN", rows, others, width, -1, parts.vectors, rows, turned, kPanel, 1, rest, step);
+    }
+    // Its own columns are those of the identity.
+    multiply<T>("NT", width, width, width, 1, parts.triangle, kPanel, parts.vectors, rows, 0, turned, kPanel);
+    multiply<T>("NN", rows, width, width, -1, parts.vectors, rows, turned, kPanel, 0, panel, step);
+    for (int64_t c = 0; c < width; ++c) {
+      panel[c * step + c] += 1;
+      std::fill_n(q.data + (first + c) * step, first, T(0));
+    }
+  }
 }
 
 template <typename T>
@@ -227,7 +297,9 @@ int32_t qr_work_size(int64_t rows, int64_t columns, int64_t q_columns) {
   T answer(0), tau(0);
   library->geqrf(&m, &n, &tau, &step, &tau, &answer, &query, &info);
   int32_t size = work_size(answer);
-  if (takes_panels(*library, rows, columns)) size = std::max(size, kPanel * (std::min(m, n) + n));
+  if (qr_takes_panels<T>(rows, columns)) {
+    size = std::max(size, narrow(PanelWork<T>::size(rows, columns, q_columns)));
+  }
   if (k > 0) {
     library->form_q(&m, &k, &reflectors, &tau, &step, &tau, &answer, &query, &info);
     size = std::max(size, work_size(answer));
@@ -241,20 +313,21 @@ void factorize_qr(const Matrix2<T>& a, const QrWork<T>& work) {
   if (library == nullptr) return plain_qr(a, work.tau);
   const int32_t m = narrow(a.rows), n = narrow(a.columns), step = narrow(a.column_stride);
   int32_t info = 0;
-  if (!takes_panels(*library, a.rows, a.columns)) {
+  if (!work.panels) {
     library->geqrf(&m, &n, a.data, &step, work.tau, work.work, &work.size, &info);
     return;
   }
   const int64_t reflectors = std::min(a.rows, a.columns);
-  T* const factors = work.work;  // the triangles of all panels side by side, whose diagonals are tau
-  library->geqrt(&m, &n, &kPanel, a.data, &step, factors, &kPanel, factors + kPanel * reflectors, &info);
-  for (int64_t i = 0; i < reflectors; ++i) work.tau[i] = factors[i * kPanel + i % kPanel];
+  library->geqrt(&m, &n, &kPanel, a.data, &step, work.work, &kPanel, work.work + kPanel * reflectors, &info);
 }
 
 template <typename T>
 void form_q(const Matrix2<T>& q, int64_t reflectors, const QrWork<T>& work) {
   const Lapack<T>* const library = lapack<T>();
   if (library == nullptr) return plain_form_q(q, reflectors, work.tau);
+  if constexpr (!kIsComplex<T>) {
+    if (work.panels) return form_q_of_panels(q, reflectors, work.work);
+  }
   const int32_t m = narrow(q.rows), k = narrow(q.columns), count = narrow(reflectors), step = narrow(q.column_stride);
   int32_t info = 0;
   library->form_q(&m, &k, &count, q.data, &step, work.tau, work.work, &work.size, &info);
@@ -265,6 +338,7 @@ void form_q(const Matrix2<T>& q, int64_t reflectors, const QrWork<T>& work) {
   template bool factorize_cholesky<T>(bool, const Matrix2<T>&, int32_t*);                    \
   template int32_t factorize_lu<T>(const Matrix2<T>&, int32_t*);                             \
   template int32_t qr_work_size<T>(int64_t, int64_t, int64_t);                               \
+  template bool qr_takes_panels<T>(int64_t, int64_t);                                        \
   template void factorize_qr<T>(const Matrix2<T>&, const QrWork<T>&);                        \
   template void form_q<T>(const Matrix2<T>&, int64_t, const QrWork<T>&);
 UNIHAL_DENSE(float)

@@ -23,12 +23,17 @@ int32_t factorize_lu(const Matrix2<T>& a, int32_t* pivots);
 template <typename T>
 struct QrWork {
   T* tau;        // min(m, n)
-  T* work;       // `size`
+  T* work;       // `size`; what factorize_qr leaves in it, form_q reads
   int32_t size;  // qr_work_size
+  bool panels;   // qr_takes_panels
 };
 
 template <typename T>
 int32_t qr_work_size(int64_t m, int64_t n, int64_t q_columns);
+
+// Whether m x n is factorized in panels of columns, each of them by recursion.
+template <typename T>
+bool qr_takes_panels(int64_t m, int64_t n);
 
 // a (m x n, in columns) := r in its upper triangle, Householder vectors below it.
 template <typename T>

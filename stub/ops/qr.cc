@@ -42,7 +42,7 @@ bool factorize_one(const Operands& operands, int32_t work_size, const Cursor& at
   ScratchFrame frame;
   T* const data = frame.take<T>(static_cast<size_t>(m * std::max(n, q_columns)));
   const QrWork<T> workspace = {frame.take<T>(static_cast<size_t>(steps)), frame.take<T>(static_cast<size_t>(work_size)),
-                               work_size};
+                               work_size, qr_takes_panels<T>(m, n)};
   if (data == nullptr || workspace.tau == nullptr || workspace.work == nullptr) return false;
   const Matrix2<T> columns = columns_at(data, m, n);
   copy_matrix(matrix_of<T>(*operands.views[kA], at.offset(kA)), columns);

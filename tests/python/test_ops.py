@@ -735,6 +735,21 @@ def test_factorizations_of_many_small_matrices(
             assert (np.tril(r, -1) == 0).all()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
+@pytest.mark.parametrize("shape", [(1, 300, 47), (2, 41, 250), (3, 130, 96), (1, 100, 100)])
+def test_qr_of_several_panels(put: Put, random: np.random.Generator, dtype: str, shape: tuple[int, int, int]) -> None:
+    a = matrices(random, dtype, *shape)
+    a[-1, :, 1] = 0  # of lower rank
+    for complete in (False, True):
+        q, r = (part.numpy() for part in ops.qr(put(a), complete=complete))
+        assert q.shape[2] == (shape[1] if complete else min(shape[1:]))
+        np.testing.assert_allclose(q @ r, a, **ROUGH)
+        np.testing.assert_allclose(
+            np.swapaxes(q, 1, 2).conj() @ q, np.tile(np.eye(q.shape[2]), (len(a), 1, 1)), **ROUGH
+        )
+        assert (np.tril(r, -1) == 0).all()
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("count", [3, 4, 21])
 def test_eigenvalues_of_many_small_matrices(put: Put, random: np.random.Generator, dtype: str, count: int) -> None:
