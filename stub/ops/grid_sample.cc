@@ -259,11 +259,17 @@ UNIHAL_INLINE void find_coordinates(const Geometry<T>& g, int axis, int64_t plac
   }
 }
 
-// Whether places read 2x2 pixels whose numbers fit find_coordinates(), zeros being outside.
+// Whether the numbers of pixels fit find_coordinates() and find_cubic_coordinates().
+template <typename T>
+bool fits_coordinates(const Geometry<T>& g) {
+  return g.axes == 2 && g.lengths[0] < (1 << 22) && g.lengths[1] < (1 << 22);
+}
+
+// Whether places read 2x2 pixels, zeros being outside, which find_coordinates() finds.
 template <typename T>
 bool reads_squares(const Geometry<T>& g) {
-  return g.axes == 2 && g.lengths[0] < (1 << 22) && g.lengths[1] < (1 << 22) &&
-         g.attributes.mode == UHAL_GRID_SAMPLE_LINEAR && g.attributes.padding == UHAL_GRID_SAMPLE_ZEROS;
+  return fits_coordinates(g) && g.attributes.mode == UHAL_GRID_SAMPLE_LINEAR &&
+         g.attributes.padding == UHAL_GRID_SAMPLE_ZEROS;
 }
 
 // The 2x2 pixels of places in a row.
@@ -348,9 +354,8 @@ template <int kAxes, typename T>
 UNIHAL_VECTORIZED void sample_places(const Geometry<T>& given, int64_t begin, int64_t end, const T* x, T* y) {
   const Geometry<T> g = given;  // nothing that is written could be part of it
   const int64_t channels = g.channels;
-  const bool fits = kAxes == 2 && g.lengths[0] < (1 << 22) && g.lengths[1] < (1 << 22);
   const bool together = kAxes == 2 && reads_squares(g);
-  const bool cubic = fits && g.attributes.mode == UHAL_GRID_SAMPLE_CUBIC;
+  const bool cubic = kAxes == 2 && fits_coordinates(g) && g.attributes.mode == UHAL_GRID_SAMPLE_CUBIC;
   Squares<T> squares;
   CubicCoordinates<T> cubic_down, cubic_across;
   for (int64_t place = begin, next; place < end; place = next) {
@@ -459,12 +464,10 @@ UNIHAL_INLINE void slopes_of_square(int64_t channels, const T* dy, const T* x, i
                                     T* across) {
   constexpr int kSums = 16;
   T downs[kSums] = {}, acrosses[kSums] = {};
-  const T *const above_right = x + channels, *const below = x + row, *const below_right = below + channels;
-  const auto add = [&](int64_t c, int64_t i) {
-    const T upper = above_right[c] - x[c], lower = below_right[c] - below[c];
-    const T left = below[c] - x[c];
-    acrosses[i] += dy[c] * (upper + low * (lower - upper));
-    downs[i] += dy[c] * (left + right * (lower - upper));
+  const T *const beside = x + channels, *const below = x + row, *const beside_below = below + channels;
+  const auto add = [&](int64_t c, int64_t i) {  // weighted as the pixels are, so that an infinite one stays infinite
+    acrosses[i] += dy[c] * ((1 - low) * (beside[c] - x[c]) + low * (beside_below[c] - below[c]));
+    downs[i] += dy[c] * ((1 - right) * (below[c] - x[c]) + right * (beside_below[c] - beside[c]));
   };
   const int64_t whole = channels / kSums * kSums;
   for (int64_t c = 0; c < whole; c += kSums) {
