@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -76,8 +77,8 @@ def _train(
     return losses, gradients
 
 
-def _made(name: str) -> tuple[model_zoo.Example, nn.Module, model_zoo.Batch]:
-    torch.manual_seed(0)
+def _made(name: str, seed: int = 0) -> tuple[model_zoo.Example, nn.Module, model_zoo.Batch]:
+    torch.manual_seed(seed)
     example = model_zoo.EXAMPLES[name]
     return example, model_zoo.without_chance(example.model()), example.batch()
 
@@ -92,6 +93,19 @@ def test_a_model_trains_as_on_the_cpu(name: str) -> None:
     assert (ours - slopes).norm() <= FARTHER.get(name, 1e-3) * slopes.norm()
 
 
+def _distance_in_bfloat16(name: str, device: str) -> float:
+    """How far the first loss under autocast lies from float32's on the CPU: the root of the mean square over models."""
+    squares = []
+    for seed in range(6):
+        example, model, batch = _made(name, seed)
+        losses = []
+        for place, enabled in (("cpu", False), (device, True)):
+            with torch.autocast(place, torch.bfloat16, enabled=enabled):
+                losses.append(example.loss(copy.deepcopy(model).to(place).train(), _moved(batch, place)).item())
+        squares.append((losses[1] - losses[0]) ** 2)
+    return math.sqrt(sum(squares) / len(squares))
+
+
 @pytest.mark.parametrize("name", _by_name())
 def test_a_model_trains_under_autocast(name: str) -> None:
     """Products are of bfloat16, and the losses stay near those of float32 on the CPU."""
@@ -101,10 +115,9 @@ def test_a_model_trains_under_autocast(name: str) -> None:
     assert bool(slopes.isfinite().all()) and slopes.norm() > 0
     assert actual != expected  # or nothing was rounded
     # The first loss tells of one pass; what follows of it in batch norms of few numbers each is chance.
-    away = abs(actual[0] - expected[0])
-    if away > 0.02 + 0.03 * abs(expected[0]):  # then at most twice as far as PyTorch's own bfloat16 on the CPU
-        theirs, _ = _train(model, example, batch, "cpu", torch.bfloat16)
-        assert away <= 2 * abs(theirs[0] - expected[0])
+    if abs(actual[0] - expected[0]) > 0.02 + 0.03 * abs(expected[0]):
+        # Of a deep one that pass is chance, too: then at most twice as far as PyTorch's own bfloat16 on the CPU.
+        assert _distance_in_bfloat16(name, DEVICE) <= 2 * _distance_in_bfloat16(name, "cpu")
     if not any(isinstance(part, nn.BatchNorm2d) for part in model.modules()):
         torch.testing.assert_close(actual, expected, rtol=0.05, atol=0.02)
 
