@@ -170,6 +170,7 @@ Costs costs_of(const ConvolutionProblem& problem) {
   constexpr double kCopied = 50;  // an element
   const bool to_filter = problem.kind == UHAL_OP_CONVOLUTION_BACKWARD_FILTER;
   const double unfolded = to_filter ? 100 : 54;       // an element of an unfolded image
+  const double narrow = to_filter ? 2 : 16;           // a product for each image, of as many columns as it has pixels
   const double multiplied = to_filter ? 0.95 : 0.82;  // a multiplication in blocks
   const auto groups = static_cast<double>(problem.attributes.groups);
   const auto into = static_cast<double>(problem.w->shape[1]);
@@ -178,9 +179,11 @@ Costs costs_of(const ConvolutionProblem& problem) {
   // Of up to 3 channels oneDNN reads images as they are, and writes them in blocks.
   const bool first_layer = groups == 1 && into <= 3 && problem.kind != UHAL_OP_CONVOLUTION_BACKWARD_DATA;
   const auto count = static_cast<double>(multiplications(problem));
+  double pixels = 1;
+  for (int i = 2; i < problem.y->rank; ++i) pixels *= static_cast<double>(problem.y->shape[i]);
   const auto elements =
       static_cast<double>(element_count(*problem.x) + element_count(*problem.w) + element_count(*problem.y));
-  return {count * (1 + unfolded / out_of),
+  return {count * (1 + unfolded / out_of) * (1 + narrow / pixels),
           count * multiplied * filled(out_of) * (first_layer ? 1 : filled(into)) + elements * kCopied};
 }
 
