@@ -62,6 +62,39 @@ uhal_status sum_per_channel(const Launch& launch, const uhal_tensor& dy, const u
   return run_reduce({reduce, launch.stream});
 }
 
+// Leaves out the taps that meet nothing but padding, which an image of few pixels has under most of a window. False,
+// with nothing changed, where all of them meet a pixel, or none does.
+bool crop_taps(const uhal_tensor& x, const uhal_tensor& y, uhal_tensor* w, uhal_convolution_attributes* window) {
+  uhal_tensor part = *w;
+  uhal_convolution_attributes attributes = *window;
+  bool crops = false;
+  for (int axis = 2; axis < x.rank; ++axis) {
+    const int i = axis - 2;
+    const int64_t taps = w->shape[axis], step = window->dilation[i];
+    const auto meets = [&](int64_t tap) {
+      for (int64_t place = 0; place < y.shape[axis]; ++place) {
+        const int64_t pixel = place * window->stride[i] - window->pad_before[i] + tap * step;
+        if (pixel >= 0 && pixel < x.shape[axis]) return true;
+      }
+      return false;
+    };
+    int64_t first = 0, last = taps - 1;
+    while (first < last && !meets(first)) ++first;
+    while (last > first && !meets(last)) --last;
+    if (!meets(first)) return false;
+    attributes.pad_before[i] -= first * step;
+    attributes.pad_after[i] -= (taps - 1 - last) * step;
+    if (attributes.pad_before[i] < 0 || attributes.pad_after[i] < 0) return false;
+    part.data = static_cast<char*>(part.data) + first * w->strides[axis] * dtype_size(w->dtype);
+    part.shape[axis] = last - first + 1;
+    crops |= part.shape[axis] < taps;
+  }
+  if (!crops) return false;
+  *w = part;
+  *window = attributes;
+  return true;
+}
+
 // The gradient of images with channels outermost through a filter of one tap is the product of the filter's transpose
 // and each image of dy, of which matrix products know faster ways.
 bool is_product_with_transposed_filter(const ConvolutionProblem& problem) {
@@ -119,7 +152,7 @@ const char* refuse_convolution(const uhal_op& op) { return refuse_convolution_op
 
 uhal_status run_convolution(const Launch& launch) {
   const uhal_op& op = launch.op;
-  const ConvolutionOperands given = convolution_operands(op);
+  ConvolutionOperands given = convolution_operands(op);
   ConvolutionProblem problem;
   problem.kind = op.kind;
   problem.attributes = convolution_attributes(op);
@@ -135,6 +168,11 @@ uhal_status run_convolution(const Launch& launch) {
   uhal_status status = UHAL_OK;
   if (!empty && is_integer_convolution(given) && run_on_bytes(launch, given, problem, &status)) return status;
 
+  uhal_tensor part = *given.w;
+  if (!empty && is_floating(part.dtype) && crop_taps(*given.x, *given.y, &part, &problem.attributes)) {
+    if (to_filter && (status = set_to_zero(launch, given.w)) != UHAL_OK) return status;
+    given.w = &part;
+  }
   const uhal_dtype dtype = !is_integer_convolution(given) ? arithmetic_dtype(op)
                            : is_exact_in_float32(given)   ? UHAL_FLOAT32
                                                           : UHAL_FLOAT64;
