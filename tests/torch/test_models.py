@@ -24,6 +24,10 @@ SAMPLE = ("resnet18", "lstm", "bert", "llama")
 #: many batch norms of few numbers each.
 FARTHER = {"resnet50": 5e-2}  # where float32 on the CPU is 0.017 from float64
 
+#: Of weights and inputs, where it is not 0: with that one of ResNet-18 a ReLU's input is within rounding of 0, so that
+#: PyTorch's own gradients jump by 6e-3 when inputs move by 3e-7.
+SEEDS = {"resnet18": 1}
+
 OPTIMIZERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
     "SGD": lambda p: torch.optim.SGD(p, 1e-2, momentum=0.9, weight_decay=1e-4, nesterov=True),
     "Adam": lambda p: torch.optim.Adam(p, 1e-3),
@@ -77,8 +81,8 @@ def _train(
     return losses, gradients
 
 
-def _made(name: str, seed: int = 0) -> tuple[model_zoo.Example, nn.Module, model_zoo.Batch]:
-    torch.manual_seed(seed)
+def _made(name: str, seed: int | None = None) -> tuple[model_zoo.Example, nn.Module, model_zoo.Batch]:
+    torch.manual_seed(SEEDS.get(name, 0) if seed is None else seed)
     example = model_zoo.EXAMPLES[name]
     return example, model_zoo.without_chance(example.model()), example.batch()
 
