@@ -159,7 +159,8 @@ bool has_avx512() {
 }
 
 // What a convolution of images with channels outermost costs, in the time of a multiplication in a large product.
-// Measured with AVX-512 over 80 shapes of one to three dimensions, with one and with two threads.
+// Measured with AVX-512 over 80 shapes of one to three dimensions, with one and with two threads, and over ResNet-18's
+// of 1x1 to 8x8 pixels.
 struct Costs {
   double plain;    // a matrix product over unfolded images
   double blocked;  // oneDNN's blocks of 16 channels, into and out of which everything is copied
