@@ -321,9 +321,8 @@ template <typename T>
 bool in_packed_lines(const AxisTask& task, int64_t lines) {
   if (task.from->strides[task.axis] != 1 || task.to->strides[task.axis] != 1) return false;
   if (task.complex_length() > kLongestAlone && lines < (kThreads ? omp_get_max_threads() : 1)) return false;
-  if (task.form == FftForm::kComplex) return FftPackedPlan<T>::takes(task.length);
-  return task.form == FftForm::kFromReal ? FftPackedRealPlan<T>::takes_lines(task.length)
-                                         : FftPackedRealPlan<T>::takes_spectra(task.length);
+  return task.form == FftForm::kComplex ? FftPackedPlan<T>::takes(task.length)
+                                        : FftPackedRealPlan<T>::takes(task.length);
 }
 
 // Groups of lines, which begin at elements of both signals.
@@ -340,36 +339,31 @@ bool transform_packed_lines(const AxisTask& task, const Plan<T>& plan, const Spa
   const int64_t from_step = from_parts * space.strides[0][space.rank - 1];
   const int64_t to_step = to_parts * space.strides[1][space.rank - 1];
   Cursor cursor(space, begin * together);
-  const auto source = [&] { return static_cast<const T*>(task.from->data) + from_parts * cursor.offset(0); };
-  const auto target = [&] { return static_cast<T*>(task.to->data) + to_parts * cursor.offset(1); };
-  const T* next_from = source();
-  T* next_to = target();
-  for (int64_t run = cursor.run(), rest = space.count - begin * together; begin < end; ++begin) {
-    const T* from[FftPackedPlan<T>::kMostTogether];
-    T* to[FftPackedPlan<T>::kMostTogether];
+  int64_t rest = space.count - begin * together;
+  while (begin < end) {
+    FftGroups<T> groups = {{}, {}, together * from_step, together * to_step, 1};
+    const int64_t run = cursor.run();
+    if (run >= together) groups.count = std::min(run / together, end - begin);
+    const T* from = nullptr;
+    T* to = nullptr;
     for (int i = 0; i < together; ++i) {
-      from[i] = next_from;
-      to[i] = next_to;
-      if (rest > 1) {  // else the last one again
-        --rest;
-        if (--run > 0) {
-          next_from += from_step;
-          next_to += to_step;
-        } else {
-          cursor.advance(cursor.run());
-          run = cursor.run();
-          next_from = source();
-          next_to = target();
-        }
+      if (i < rest) {  // else the last one again
+        from = static_cast<const T*>(task.from->data) + from_parts * cursor.offset(0);
+        to = static_cast<T*>(task.to->data) + to_parts * cursor.offset(1);
+        cursor.advance(1);
       }
+      groups.from[i] = from;
+      groups.to[i] = to;
     }
-    const FftNextLines<T> next = {next_from, from_step, next_to, to_step};
+    cursor.skip(together * (groups.count - 1));
+    begin += groups.count;
+    rest -= together * groups.count;
     if (of_complex) {
-      plan.packed->run(from, to, task.inverse, scale, next, buffer);
+      plan.packed->run(groups, task.inverse, scale, buffer);
     } else if (task.form == FftForm::kFromReal) {
-      plan.packed_real->run_from_real(from, to, task.inverse, scale, next, buffer);
+      plan.packed_real->run_from_real(groups, task.inverse, scale, buffer);
     } else {
-      plan.packed_real->run_to_real(from, to, task.inverse, scale, next, buffer);
+      plan.packed_real->run_to_real(groups, task.inverse, scale, buffer);
     }
   }
   return true;

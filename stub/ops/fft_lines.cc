@@ -25,12 +25,13 @@ UNIHAL_VECTORIZED void run_pass(int64_t parts, int64_t stride, const T* twiddles
   const int64_t step = kFftRow<T> * stride, distance = step * parts;
   for (int64_t part = 0; part < parts; ++part, twiddles += 2 * (Radix - 1), y += (Radix - 1) * step) {
     for (const T* const end = x + step; x < end; x += kFftRow<T>, y += kFftRow<T>) {
-      transform_numbers<Radix, T, 32>([=](int j, auto& number) UNIHAL_INLINE_LAMBDA { load(x + distance * j, number); },
-                                      [=](int j, auto number) UNIHAL_INLINE_LAMBDA {
-                                        if (j > 0 && part > 0)
-                                          multiply(number, twiddles[2 * j - 2], twiddles[2 * j - 1]);
-                                        store(y + step * j, number);
-                                      });
+      transform_numbers<Radix, Number<T, 32>>([=](int j, auto& number)
+                                                  UNIHAL_INLINE_LAMBDA { load(x + distance * j, number); },
+                                              [=](int j, auto number) UNIHAL_INLINE_LAMBDA {
+                                                if (j > 0 && part > 0)
+                                                  multiply(number, twiddles[2 * j - 2], twiddles[2 * j - 1]);
+                                                store(y + step * j, number);
+                                              });
     }
   }
 }
@@ -52,12 +53,13 @@ UNIHAL_VECTORIZED void run_first_parts(int64_t begin, int64_t count, const T* tw
   twiddles += 2 * (Radix - 1) * begin;
   y += Radix * kFftRow<T> * begin;
   for (int64_t part = begin; part < begin + count; ++part) {
-    transform_numbers<Radix, T, 32>([=](int j, auto& number)
-                                        UNIHAL_INLINE_LAMBDA { load(tile + kDistance * j, number); },
-                                    [=](int j, auto number) UNIHAL_INLINE_LAMBDA {
-                                      if (j > 0 && part > 0) multiply(number, twiddles[2 * j - 2], twiddles[2 * j - 1]);
-                                      store(y + kFftRow<T> * j, number);
-                                    });
+    transform_numbers<Radix, Number<T, 32>>([=](int j, auto& number)
+                                                UNIHAL_INLINE_LAMBDA { load(tile + kDistance * j, number); },
+                                            [=](int j, auto number) UNIHAL_INLINE_LAMBDA {
+                                              if (j > 0 && part > 0)
+                                                multiply(number, twiddles[2 * j - 2], twiddles[2 * j - 1]);
+                                              store(y + kFftRow<T> * j, number);
+                                            });
     tile += kFftRow<T>;
     twiddles += 2 * (Radix - 1);
     y += Radix * kFftRow<T>;
@@ -68,9 +70,9 @@ UNIHAL_VECTORIZED void run_first_parts(int64_t begin, int64_t count, const T* tw
 template <int Radix, typename T>
 UNIHAL_VECTORIZED void run_last_rows(int64_t count, int64_t distance, const T* x, T* tile) {
   for (int64_t row = 0; row < count; ++row, x += kFftRow<T>, tile += kFftRow<T>) {
-    transform_numbers<Radix, T, 32>([=](int j, auto& number) UNIHAL_INLINE_LAMBDA { load(x + distance * j, number); },
-                                    [=](int j, const auto& number)
-                                        UNIHAL_INLINE_LAMBDA { store(tile + kTileRows<T> * kFftRow<T> * j, number); });
+    transform_numbers<Radix, Number<T, 32>>(
+        [=](int j, auto& number) UNIHAL_INLINE_LAMBDA { load(x + distance * j, number); },
+        [=](int j, const auto& number) UNIHAL_INLINE_LAMBDA { store(tile + kTileRows<T> * kFftRow<T> * j, number); });
   }
 }
 

@@ -1,339 +1,319 @@
 #include "stub/ops/fft_packed.h"
 
 #include <algorithm>
+#include <iterator>
+#include <type_traits>
 #include <utility>
 
 #include "stub/ops/fft_lines.h"
-#include "stub/ops/fft_squares.h"
-#include "stub/ops/fft_stacked.h"
 
 namespace unihal::stub {
 namespace {
 
-using namespace fft_squares;
+using namespace fft_numbers;
 
 // Two buffers of longer lines leave second-level caches, and the roots that are kept take as much memory.
 constexpr int64_t kLongest = 65536;
-// Lines whose columns share a vector at most: of four a half of a vector has two, which are transposed together.
-constexpr int kMostSideBySide = 4;
+// Of passes over columns, and of lines that are transformed in registers, where more rows would not fit.
+constexpr int kRadices[] = {16, 15, 12, 10, 9, 8, 6, 5, 4, 3};
+constexpr int kRowsInRegisters[] = {24, 20, 18, 16, 15, 12, 10, 9, 8, 6, 5, 4};
 
-// Row `row` of so many lines side by side.
-template <int lines, typename T>
-UNIHAL_INLINE void load_row(const T* const* from, int64_t row, T sign, WideNumber<T>& number) {
-  constexpr int kWidth = static_cast<int>(kRow<T>) / lines, kHalf = kLanes<T> / 2;
-  const int64_t at = row * kWidth;
-  if constexpr (lines == 1) {
-    load_packed(from[0] + at, sign, number);
+// Calls run(constant) with that one of some numbers that `number` is.
+template <const auto& numbers, size_t i = 0, class Run>
+bool with_one_of(int64_t number, const Run& run) {
+  if constexpr (i == std::size(numbers)) {
+    return false;
   } else {
-    Wide<T> low, high;
-    if constexpr (lines == 2) {
-      low = *reinterpret_cast<const LooseWide<T>*>(from[0] + at);
-      high = *reinterpret_cast<const LooseWide<T>*>(from[1] + at);
-    } else {
-      static_assert(lines == 4 && kWidth == kHalf);
-      load_halves(from[0] + at, from[1] + at, low);
-      load_halves(from[2] + at, from[3] + at, high);
-    }
-    part_pairs(low, high, number.re, number.im);
-    number.im *= sign;
+    if (number != numbers[i]) return with_one_of<numbers, i + 1>(number, run);
+    run(std::integral_constant<int, numbers[i]>());
+    return true;
   }
 }
 
-// A pass over the columns. The first one reads `first_of` lines, which is 0 in later ones; the last one, which has one
-// part, multiplies by the lanes' roots and may be in place.
-template <int Radix, int first_of, bool is_last, typename T>
-UNIHAL_WIDE void run_columns(int64_t parts, int64_t stride, const T* twiddles, const T* lane_roots,
-                             const T* const* from, const T* x, T sign, T* y) {
-  constexpr bool kIsFirst = first_of > 0;
-  if constexpr (kIsFirst) stride = 1;
-  if constexpr (is_last) parts = 1;
-  const LinesInRegisters<std::max(first_of, 1), const T> lines(from);
-  const int64_t step = kRow<T> * stride, distance = step * parts;
-  for (int64_t part = 0; part < parts; ++part, twiddles += 2 * (Radix - 1), y += (Radix - 1) * step) {
-    for (const T* const end = x + step; x < end; x += kRow<T>, y += kRow<T>, lane_roots += kRow<T>) {
-      transform_numbers<Radix, T, kBytes>(
-          [=](int j, auto& number) UNIHAL_INLINE_LAMBDA {
-            if constexpr (kIsFirst) {
-              load_row<first_of>(lines.of, part + parts * j, sign, number);
-            } else {
-              load(x + distance * j, number);
-            }
-          },
-          [=](int j, auto number) UNIHAL_INLINE_LAMBDA {
-            if constexpr (is_last) {
-              multiply_lanes(lane_roots + step * j, number);
-            } else if (j > 0 && part > 0) {
-              multiply(number, twiddles[2 * j - 2], twiddles[2 * j - 1]);
-            }
-            store(y + step * j, number);
-          });
+// The fewest whose product is a number of rows, and of those the ones whose largest is least; none if it has another
+// prime factor.
+std::vector<int> radices_of_rows(int64_t rows) {
+  std::vector<int> best;
+  const auto largest = [](const std::vector<int>& radices) {
+    return *std::max_element(radices.begin(), radices.end());
+  };
+  for (const int radix : kRadices) {
+    if (rows == radix) return {radix};
+    if (rows % radix != 0) continue;
+    std::vector<int> radices = radices_of_rows(rows / radix);
+    if (radices.empty()) continue;
+    radices.push_back(radix);
+    if (best.empty() || radices.size() < best.size() ||
+        (radices.size() == best.size() && largest(radices) < largest(best))) {
+      best = std::move(radices);
     }
   }
+  return best;
 }
 
-// What the next lines, side by side, have at the rows of the square that begins with row `row`. The rows of a pass are
-// in more places of a line than a processor looks ahead at by itself.
-template <int lines, typename T>
-UNIHAL_INLINE void ask_for_square(const FftNextLines<T>& next, int64_t row) {
-  constexpr int64_t kElements = 2 * kSquare<T> / lines;
-  const int64_t at = row * (kRow<T> / lines);
+bool fit_registers(int64_t rows) {
+  return std::find(std::begin(kRowsInRegisters), std::end(kRowsInRegisters), rows) != std::end(kRowsInRegisters);
+}
+
+// Whether columns_of() gives lines of rows * columns numbers so many columns where they are no more than a vector's
+// numbers: else they have more.
+template <typename T>
+constexpr bool are_columns_of(int columns, int rows) {
+  return rows >= kNumbers<T> && (columns == kNumbers<T> || rows < 2 * kNumbers<T> || rows % 2 == 1);
+}
+
+// Of a line's matrix, in the order in which they are preferred.
+template <typename T>
+inline constexpr int kColumns[] = {2 * kNumbers<T>, kNumbers<T>, kNumbers<T> / 2, std::max(kNumbers<T> / 4, 2)};
+
+// The vectors of a row, and the lines side by side in one.
+template <typename T, int columns>
+inline constexpr int kVectors = columns > kNumbers<T> ? columns / kNumbers<T> : 1;
+template <typename T, int columns>
+inline constexpr int kLines = columns < kNumbers<T> ? kNumbers<T> / columns : 1;
+
+// Where lines are, in registers: what is written might be their place otherwise, for all that the compiler knows.
+template <int count, typename T>
+struct LinesInRegisters {
+  T* of[count];
+
+  UNIHAL_INLINE explicit LinesInRegisters(T* const* lines) {
 #pragma GCC unroll 4
-  for (int line = 0; line < lines; ++line) {
-    for (int64_t i = at; i < at + kElements; i += kLanes<T>) {
-      __builtin_prefetch(next.from + next.from_step * line + i, 0);
-      __builtin_prefetch(next.to + next.to_step * line + i, 1);
-    }
+    for (int line = 0; line < count; ++line) of[line] = lines[line];
+  }
+};
+
+// The vector of lines that begins with element `at` of each.
+template <int lines, typename T, bool inverse>
+UNIHAL_INLINE void load_lines(const T* const* from, int64_t at, PackedNumbers<T, inverse>& numbers) {
+  if constexpr (lines == 1) {
+    load(from[0] + at, numbers);
+  } else {
+    load_parts<lines>(from, at, numbers.v);
   }
 }
 
-// The transforms of a square's rows, of lines side by side, from row `row` of so many on. `are_few`: a line has fewer
-// than a square, but more than half as many. Then vectors go beyond their numbers, to where those of the next column go
-// next, and of the last one up to the end of the line.
-template <int lines, bool are_few, bool is_scaled, typename T>
-UNIHAL_INLINE void run_short_rows(int64_t row, int64_t rows, const T* x, T re_factor, T im_factor, T* const* to) {
-  constexpr int kHalf = kLanes<T> / 2, kColumns = kLanes<T> / lines;
-  static_assert(!are_few || kColumns <= 4);  // their transforms write one column after the other
-#pragma GCC unroll 2
-  for (int half = 0; half < 2; ++half) {
-    Wide<T> re[kHalf], im[kHalf];
-    transpose_half(x + half * kHalf, re);
-    transpose_half(x + kLanes<T> + half * kHalf, im);
-#pragma GCC unroll 2
-    for (int i = 0; i < lines / 2; ++i) {
-      T* const line = to[half * (lines / 2) + i];
-      transform_numbers<kColumns, T, kBytes>(
-          [&](int j, auto& number) UNIHAL_INLINE_LAMBDA {
-            number.re = re[i * kColumns + j];
-            number.im = im[i * kColumns + j];
-          },
-          [=](int j, auto number) UNIHAL_INLINE_LAMBDA {
-            if constexpr (is_scaled) {
-              number.re *= re_factor;
-              number.im *= im_factor;
-            }
-            const int64_t at = 2 * (row + rows * j);
-            if (are_few && j == kColumns - 1) {
-              FftPackedRow<T> last;
-              T* const whole = last.numbers;
-              store_packed<1>(number, &whole, 0);
-              std::copy_n(whole, 2 * rows, line + at);
+// A pass over the columns. The first one reads lines with so many columns, which are 0 in later ones; the last one,
+// which has one part, multiplies rows by their roots and may be in place.
+template <int Radix, int columns_of_lines, bool is_last, bool inverse, typename T>
+UNIHAL_WIDE void run_columns(int64_t parts, int64_t stride, const Root<T>* roots, const VectorRoots<T>* row_roots,
+                             const T* const* from, const T* x, T* y) {
+  constexpr bool kIsFirst = columns_of_lines > 0;
+  constexpr int kLinesRead = kLines < T, kIsFirst ? columns_of_lines : kNumbers < T >> ;
+  if constexpr (kIsFirst) stride = kVectors<T, columns_of_lines>;
+  if constexpr (is_last) parts = 1;
+  const LinesInRegisters<kLinesRead, const T> lines(from);
+  const int64_t step = kElements<T> * stride, distance = step * parts;
+  for (int64_t part = 0, at = 0; part < parts; ++part, roots += Radix - 1, y += (Radix - 1) * step) {
+    for (const int64_t end = at + step; at < end; at += kElements<T>, y += kElements<T>, ++row_roots) {
+      transform_numbers<Radix, PackedNumbers<T, inverse>>(
+          [=](int j, auto& numbers) UNIHAL_INLINE_LAMBDA {
+            if constexpr (kIsFirst) {
+              load_lines<kLinesRead>(lines.of, (at + distance * j) / kLinesRead, numbers);
             } else {
-              store_packed<1>(number, &line, at);
+              load(x + at + distance * j, numbers);
             }
+          },
+          [=](int j, auto numbers) UNIHAL_INLINE_LAMBDA {
+            if constexpr (is_last) {
+              multiply(row_roots[stride * j], numbers);
+            } else if (j > 0 && part > 0) {
+              multiply(roots[j - 1], numbers);
+            }
+            store(y + step * j, numbers);
           });
     }
   }
 }
 
-template <bool is_scaled, typename T>
-UNIHAL_WIDE void run_few_rows(int64_t rows, const T* x, T re_factor, T im_factor, T* const* to,
-                              const FftNextLines<T>& next) {
-  ask_for_square<kMostSideBySide>(next, 0);
-  run_short_rows<kMostSideBySide, true, is_scaled>(0, rows, x, re_factor, im_factor, to);
+// The transforms of as many rows as a vector has numbers, of lines side by side, from row `row` of so many on.
+template <int columns, bool is_scaled, typename T, bool inverse>
+UNIHAL_INLINE void run_square(PackedNumbers<T, inverse>* square, int64_t row, int64_t rows, T factor, T* const* to) {
+#pragma GCC unroll 2
+  for (int i = 0; i < kVectors<T, columns>; ++i) transpose_numbers(square + i * kNumbers<T>);
+#pragma GCC unroll 4
+  for (int line = 0; line < kLines<T, columns>; ++line) {
+    T* const target = to[line] + 2 * row;
+    transform_numbers<columns, PackedNumbers<T, inverse>>(
+        [=](int j, auto& numbers) UNIHAL_INLINE_LAMBDA { numbers = square[line * columns + j]; },
+        [=](int j, auto numbers) UNIHAL_INLINE_LAMBDA {
+          if constexpr (is_scaled) numbers = numbers * factor;
+          store(target + 2 * rows * j, numbers);
+        });
+  }
 }
 
-// Of all rows, of which the last ones of a square before may be transformed again.
-template <int lines, bool is_scaled, typename T>
-UNIHAL_WIDE void run_rows(int64_t rows, const T* x, T re_factor, T im_factor, T* const* lines_to,
-                          const FftNextLines<T>& next_lines) {
-  const LinesInRegisters<lines, T> to(lines_to);
-  const FftNextLines<T> next = next_lines;
-  for (int64_t begin = 0; begin < rows; begin += kLanes<T>) {
-    const int64_t row = std::min<int64_t>(begin, rows - kLanes<T>);
-    const T* const square = x + row * kRow<T>;
-    ask_for_square<lines>(next, begin);
-    if constexpr (lines == 1) {
-      store_rows_of_square<1, is_scaled>(square, re_factor, im_factor, to.of, 2 * row, 2 * rows);
-    } else {
-      run_short_rows<lines, false, is_scaled>(row, rows, square, re_factor, im_factor, to.of);
+// What the next group has at the rows of the square that begins with row `row`. The rows of a pass are in more places
+// of a line than a processor looks ahead at by itself.
+template <int columns, typename T>
+UNIHAL_INLINE void ask_for_square(const FftGroups<T>& groups, int64_t row) {
+  const int64_t at = 2 * columns * row;
+#pragma GCC unroll 4
+  for (int line = 0; line < kLines<T, columns>; ++line) {
+    for (int64_t i = at; i < at + 2 * columns * kNumbers<T>; i += kElements<T>) {
+      __builtin_prefetch(groups.from[line] + groups.from_step + i, 0);
+      __builtin_prefetch(groups.to[line] + groups.to_step + i, 1);
     }
   }
 }
 
-// All of some lines that are one square together.
-template <int together, bool is_scaled, typename T>
-UNIHAL_WIDE void run_square(const T* const* from, const T* lane_roots, T sign, T re_factor, T im_factor, T* const* to,
-                            T* square) {
-  run_columns_of_square<together>(lane_roots, square, [=](int line, int j, auto& number) UNIHAL_INLINE_LAMBDA {
-    load_packed(from[line] + kRow<T> * j, sign, number);
-  });
-  // What is probably next: more than this is too much where lines are shorter, and where they are longer the processor
-  // looks ahead by itself.
-  if constexpr (together == 1) {
-#pragma GCC unroll 32
-    for (int64_t i = 0; i < kLanes<T> * kRow<T>; i += kLanes<T>) {
-      __builtin_prefetch(from[0] + kLanes<T> * kRow<T> + i);
+// All rows of the first group, of which the last ones of a square before may be transformed again.
+template <int columns, bool is_scaled, bool inverse, typename T>
+UNIHAL_WIDE void run_rows(int64_t rows, const T* x, T factor, const FftGroups<T>& all_groups) {
+  constexpr int kRows = kNumbers<T>, kOfRow = kVectors<T, columns>;
+  const FftGroups<T> groups = all_groups;
+  for (int64_t begin = 0; begin < rows; begin += kRows) {
+    const int64_t row = std::min(begin, rows - kRows);
+    ask_for_square<columns>(groups, begin);
+    PackedNumbers<T, inverse> square[kOfRow * kRows];
+#pragma GCC unroll 16
+    for (int i = 0; i < kOfRow * kRows; ++i) {
+      load(x + ((row + i % kRows) * kOfRow + i / kRows) * kElements<T>, square[i]);
     }
-  }
-  const LinesInRegisters<together, T> lines(to);
-  store_rows_of_square<together, is_scaled>(square, re_factor, im_factor, lines.of, 0, kRow<T> / together);
-}
-
-template <typename T>
-using RunColumns = void (*)(int64_t parts, int64_t stride, const T* twiddles, const T* lane_roots, const T* const* from,
-                            const T* x, T sign, T* y);
-
-template <int Radix, typename T>
-RunColumns<T> columns_run(int lines, bool is_first, bool is_last) {
-  if (!is_first) return is_last ? run_columns<Radix, 0, true, T> : run_columns<Radix, 0, false, T>;
-  // One pass is enough for columns of a butterfly, of one line.
-  if (is_last) return run_columns<Radix, 1, true, T>;
-  return lines == 1 ? run_columns<Radix, 1, false, T>
-                    : (lines == 2 ? run_columns<Radix, 2, false, T> : run_columns<Radix, 4, false, T>);
-}
-
-template <int lines, typename T>
-void run_rows(int64_t rows, T* x, T factor, T sign, T* const* to, const FftNextLines<T>& next) {
-  const bool is_scaled = factor != 1 || sign != 1;
-  auto run = is_scaled ? run_rows<lines, true, T> : run_rows<lines, false, T>;
-  if (rows < kLanes<T>) {
-    std::fill(x + rows * kRow<T>, x + kLanes<T> * kRow<T>, T(0));
-    run = is_scaled ? run_few_rows<true, T> : run_few_rows<false, T>;
-  }
-  run(rows, x, factor, factor * sign, to, next);
-}
-
-template <int together, typename T>
-void run_square(const T* const* from, const T* lane_roots, T sign, T factor, T* const* to, T* square) {
-  const bool is_scaled = factor != 1 || sign != 1;
-  const auto run = is_scaled ? run_square<together, true, T> : run_square<together, false, T>;
-  run(from, lane_roots, sign, factor, factor * sign, to, square);
-}
-
-template <typename T>
-using RunStackedColumns = void (*)(int lines, const T* twiddles, const T* lane_roots, const T* const* from, T sign,
-                                   T* x);
-
-// Of lines of so many rows; nullptr where a prime factor has no butterfly.
-template <typename T>
-RunStackedColumns<T> stacked_columns_run(int rows) {
-  switch (rows) {
-    case 3:
-      return run_stacked_columns<3, 1, T>;
-    case 5:
-      return run_stacked_columns<5, 1, T>;
-    case 6:
-      return run_stacked_columns<2, 3, T>;
-    case 9:
-      return run_stacked_columns<3, 3, T>;
-    case 10:
-      return run_stacked_columns<2, 5, T>;
-    case 12:
-      return run_stacked_columns<4, 3, T>;
-    case 15:
-      return run_stacked_columns<3, 5, T>;
-    default:
-      return nullptr;
+    run_square<columns, is_scaled>(square, row, rows, factor, groups.to);
   }
 }
 
-template <typename T>
-void run_stacked(int rows, int together, const T* twiddles, const T* lane_roots, const FftStackedRuns& stacked,
-                 const T* const* from, T* const* to, T sign, T factor, T* buffer) {
-  int lines = 1;
-  while (lines < together && to[lines] != to[lines - 1]) ++lines;
-  stacked_columns_run<T>(rows)(lines, twiddles, lane_roots, from, sign, buffer);
-  const auto run = factor != 1 || sign != 1 ? run_stacked_rows<true, T> : run_stacked_rows<false, T>;
-  run(rows, lines, stacked, buffer, factor, factor * sign, to);
+// All of groups of lines with so many rows, of one vector each, in registers.
+template <int Rows, int columns, bool is_scaled, bool inverse, typename T>
+UNIHAL_WIDE void run_in_registers(const VectorRoots<T>* row_roots, T factor, const FftGroups<T>& all_groups) {
+  constexpr int kRows = kNumbers<T>, kOfVector = kLines<T, columns>;
+  FftGroups<T> groups = all_groups;
+  while (groups.count > 0) {
+    PackedNumbers<T, inverse> rows[Rows];
+    transform_numbers<Rows, PackedNumbers<T, inverse>>(
+        [&](int j, auto& numbers)
+            UNIHAL_INLINE_LAMBDA { load_lines<kOfVector>(groups.from, 2 * columns * j, numbers); },
+        [&](int j, auto numbers) UNIHAL_INLINE_LAMBDA {
+          if (j > 0) multiply(row_roots[j], numbers);
+          rows[j] = numbers;
+        });
+#pragma GCC unroll 4
+    for (int begin = 0; begin < Rows; begin += kRows) {
+      const int row = std::min(begin, Rows - kRows);
+      PackedNumbers<T, inverse> square[kRows];
+#pragma GCC unroll 8
+      for (int i = 0; i < kRows; ++i) square[i] = rows[row + i];
+      run_square<columns, is_scaled>(square, row, Rows, factor, groups.to);
+    }
+#pragma GCC unroll 4
+    for (int line = 0; line < kOfVector; ++line) {
+      groups.from[line] += groups.from_step;
+      groups.to[line] += groups.to_step;
+    }
+    --groups.count;
+  }
 }
 
 }  // namespace
 
 template <typename T>
-bool FftPackedPlan<T>::is_stacked(int64_t n) {
-  // With a quarter of a square's rows or less a line's parts of vectors are too many.
-  return n % kLanes<T> == 0 && 4 * n > kSquare<T> && n < kSquare<T> &&
-         stacked_columns_run<T>(static_cast<int>(n / kLanes<T>)) != nullptr;
-}
-
-template <typename T>
 int FftPackedPlan<T>::columns_of(int64_t n) {
   if (!has_wide_vectors() || n > kLongest) return 0;
-  if (kSquare<T> % n == 0 && kSquare<T> / n <= kMostSideBySide) return kLanes<T>;
-  if (is_stacked(n)) return kLanes<T>;
-  for (int columns = kLanes<T>; columns >= kLanes<T> / kMostSideBySide; columns /= 2) {
-    // Squares that are not full are for the shortest lines, of which run_few_rows() takes four columns.
-    const bool few = columns == kLanes<T> / kMostSideBySide && columns == 4 && n / columns > kLanes<T> / 2;
-    if (n % columns != 0 || (n / columns < kLanes<T> && !few)) continue;
-    int64_t rest = n;
-    for (const int prime : {2, 3, 5}) {
-      while (rest % prime == 0) rest /= prime;
-    }
-    return rest == 1 ? columns : 0;
+  for (const int columns : kColumns<T>) {
+    const int64_t rows = n / columns;
+    if (n % columns != 0 || rows < kNumbers<T>) continue;
+    const size_t passes = radices_of_rows(rows).size();
+    // Two vectors a row save one of two passes, and cost more squares that are not full.
+    const bool is_worth =
+        columns <= kNumbers<T> || (passes == 1 && 4 * rows >= 5 * kNumbers<T> && !fit_registers(2 * rows));
+    if (passes > 0 && is_worth) return columns;
   }
   return 0;
 }
 
 template <typename T>
 FftPackedPlan<T>::FftPackedPlan(int64_t n)
-    : n_(n),
-      rows_(n / columns_of(n)),
-      is_square_(kSquare<T> % n == 0),
-      together_(static_cast<int>(is_square_ ? kSquare<T> / n : kLanes<T> * rows_ / n)) {
-  if (is_stacked(n)) {
-    together_ = stacked_lines<T>(static_cast<int>(rows_));
-    stacked_ = stacked_runs<T>(static_cast<int>(rows_));
-  }
+    : columns_(columns_of(n)), together_(std::max(kNumbers<T> / columns_, 1)), rows_(n / columns_) {
+  const int vectors = std::max(columns_ / kNumbers<T>, 1);
   const RootsOfUnity<T> roots(n);
-  int64_t length = rows_;
-  for (const int radix : radices_of(rows_)) {
-    const int64_t parts = length / radix;
-    passes_.push_back({radix, parts, twiddles_.size()});
-    for (int64_t part = 0; part < parts; ++part) {
-      for (int j = 1; j < radix; ++j) {
-        T re, im;
-        roots.get(part * j * (n / length), &re, &im);
-        twiddles_.push_back(re);
-        twiddles_.push_back(im);
-      }
-    }
-    length = parts;
-  }
-  lane_roots_.resize(static_cast<size_t>(rows_));
-  const int columns = static_cast<int>(n / rows_);
-  for (int64_t row = 0; row < rows_; ++row) {
-    T* const re = lane_roots_[static_cast<size_t>(row)].numbers;
-    for (int i = 0; i < kLanes<T>; ++i) {
-      const int lane = columns == kLanes<T> ? lane_of<T>(i) : i;
-      roots.get(row * (i % columns), re + lane, re + kLanes<T> + lane);
+  // Lines side by side have the same ones.
+  for (int64_t i = 0; i < rows_ * vectors; ++i) {
+    VectorRoots<T>& of_vector = row_roots_.emplace_back();
+    for (int number = 0; number < kNumbers<T>; ++number) {
+      const int64_t column = (i % vectors * kNumbers<T> + number) % columns_;
+      T *const re = of_vector.re + 2 * number, *const im = of_vector.im + 2 * number;
+      roots.get(i / vectors * column, re, im + 1);
+      re[1] = re[0];
+      im[0] = -im[1];
     }
   }
+  with_one_of<kColumns<T>>(columns_, [&](auto columns_constant) {
+    constexpr int kColumns = decltype(columns_constant)::value;
+    if constexpr (kColumns <= kNumbers<T>) {
+      const bool in_registers = with_one_of<kRowsInRegisters>(rows_, [&](auto rows) {
+        constexpr int kRows = decltype(rows)::value;
+        if constexpr (are_columns_of<T>(kColumns, kRows)) {
+          run_in_registers_[0] = run_in_registers<kRows, kColumns, false, false, T>;
+          run_in_registers_[1] = run_in_registers<kRows, kColumns, true, false, T>;
+          run_in_registers_[2] = run_in_registers<kRows, kColumns, true, true, T>;
+        }
+      });
+      if (in_registers) return;
+    }
+    run_rows_[0] = run_rows<kColumns, false, false, T>;
+    run_rows_[1] = run_rows<kColumns, true, false, T>;
+    run_rows_[2] = run_rows<kColumns, true, true, T>;
+    int64_t length = rows_;
+    for (const int radix : radices_of_rows(rows_)) {
+      with_one_of<kRadices>(radix, [&](auto radix_constant) {
+        constexpr int kRadix = decltype(radix_constant)::value;
+        Pass& pass = passes_.emplace_back();
+        pass = {length / radix, vectors * (rows_ / length), roots_.size(), nullptr, nullptr};
+        for (int64_t part = 0; part < pass.parts; ++part) {
+          for (int j = 1; j < radix; ++j) {
+            Root<T>& root = roots_.emplace_back();
+            roots.get(part * j * (n / length), &root.re, &root.im[1]);
+            root.im[0] = -root.im[1];
+          }
+        }
+        if constexpr (kColumns > kNumbers<T>) {
+          if constexpr (kRadix >= kNumbers<T>) {
+            pass.run = run_columns<kRadix, kColumns, true, false, T>;
+            pass.run_inverse = run_columns<kRadix, kColumns, true, true, T>;
+          }
+        } else if (passes_.size() == 1) {
+          // What lies side by side has an odd number of rows.
+          if constexpr (kColumns == kNumbers<T> || kRadix % 2 == 1) {
+            pass.run = run_columns<kRadix, kColumns, false, false, T>;
+            pass.run_inverse = run_columns<kRadix, kColumns, false, true, T>;
+          }
+        } else if (pass.parts == 1) {
+          pass.run = run_columns<kRadix, 0, true, false, T>;
+          pass.run_inverse = run_columns<kRadix, 0, true, true, T>;
+        } else {
+          pass.run = run_columns<kRadix, 0, false, false, T>;
+          pass.run_inverse = run_columns<kRadix, 0, false, true, T>;
+        }
+        length /= radix;
+      });
+    }
+  });
 }
 
 template <typename T>
 int64_t FftPackedPlan<T>::buffer_elements() const {
-  if (!stacked_.runs.empty()) return kRow<T> * rows_ * together_;
-  const int64_t rows = is_square_ ? kLanes<T> : std::max<int64_t>(rows_, kLanes<T>);
-  return kRow<T> * rows * (passes_.size() > 2 ? 2 : 1);
+  const int buffers = passes_.empty() ? 0 : passes_.size() > 2 ? 2 : 1;
+  return kElements<T> * static_cast<int64_t>(row_roots_.size()) * buffers;
 }
 
 template <typename T>
-void FftPackedPlan<T>::run(const T* const* from, T* const* to, bool inverse, T factor, const FftNextLines<T>& next,
-                           T* buffer) const {
-  const T sign = inverse ? T(-1) : T(1);
-  const T* const roots = lane_roots();
-  if (is_square_) {
-    const auto run = together_ == 1 ? run_square<1, T> : together_ == 2 ? run_square<2, T> : run_square<4, T>;
-    return run(from, roots, sign, factor, to, buffer);
+void FftPackedPlan<T>::run(FftGroups<T> groups, bool inverse, T factor, T* buffer) const {
+  const VectorRoots<T>* const row_roots = row_roots_.data();
+  const int kind = inverse ? 2 : factor != 1 ? 1 : 0;
+  if (passes_.empty()) return run_in_registers_[kind](row_roots, factor, groups);
+  T* const second = buffer + kElements<T> * row_roots_.size();
+  for (; groups.count > 0; groups.advance(1, together_)) {
+    T *x = nullptr, *y = buffer;
+    for (const Pass& pass : passes_) {
+      if (pass.parts == 1 && x != nullptr) y = x;  // in place
+      (inverse ? pass.run_inverse : pass.run)(pass.parts, pass.stride, roots_.data() + pass.roots, row_roots,
+                                              groups.from, x, y);
+      x = y;
+      y = x == buffer ? second : buffer;
+    }
+    run_rows_[kind](rows_, x, factor, groups);
   }
-  if (!stacked_.runs.empty()) {
-    return run_stacked(static_cast<int>(rows_), together_, twiddles_.data(), roots, stacked_, from, to, sign, factor,
-                       buffer);
-  }
-  T *x = nullptr, *y = buffer, *other = buffer + kRow<T> * rows_;
-  for (size_t i = 0; i < passes_.size(); ++i) {
-    const Pass& pass = passes_[i];
-    const bool is_first = i == 0, is_last = i + 1 == passes_.size();
-    if (is_last && !is_first) std::swap(y, other);  // in place
-    with_radix(pass.radix, [&](auto radix) {
-      columns_run<radix(), T>(together_, is_first, is_last)(pass.parts, rows_ / pass.parts / pass.radix,
-                                                            twiddles_.data() + pass.twiddles, roots, from, x, sign, y);
-    });
-    x = y;
-    std::swap(y, other);
-  }
-  const auto run = together_ == 1 ? run_rows<1, T> : together_ == 2 ? run_rows<2, T> : run_rows<4, T>;
-  run(rows_, x, factor, sign, to, next);
 }
 
 template class FftPackedPlan<float>;

@@ -1,46 +1,36 @@
 // Fourier transforms of complex lines, whose numbers lie one after the other, in vectors of 64 bytes: one line at a
-// time, in the first-level cache.
+// time, or a few, in registers and the first-level cache.
 //
-// A line of n numbers is a matrix with a column for each lane of a vector. Its columns are transformed as many lines
-// are (fft_lines.h), without a shuffle; its rows as columns of squares of numbers that are transposed in registers.
-// Lines with fewer rows than a square are stacked in squares (fft_stacked.h); where n is no multiple of the lanes, two
-// or four lines with half or a quarter of the columns lie side by side.
+// A line of n numbers is a matrix with a column for each number of a vector, or of two. Its columns are transformed as
+// many lines are; its rows as columns of squares that are transposed in registers. Where a vector has more numbers than
+// such a matrix columns, two or four lines lie side by side.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "stub/ops/fft_numbers.h"
+
 namespace unihal::stub {
 
-// A complex number of each lane of a vector: the real parts, then the imaginary ones.
+// Groups of lines that are transformed together: the lines of the first one, and how many elements the same ones of the
+// next group lie behind them. What is behind the last one is asked for, not read.
 template <typename T>
-struct alignas(64) FftPackedRow {
-  T numbers[128 / sizeof(T)];
-};
+struct FftGroups {
+  static constexpr int kMostTogether = 4;
 
-// Where the lines that follow probably are, so many elements from one to the next: they are asked for meanwhile.
-template <typename T>
-struct FftNextLines {
-  const T* from;
-  int64_t from_step;
-  const T* to;
-  int64_t to_step;
-};
+  const T* from[kMostTogether];
+  T* to[kMostTogether];
+  int64_t from_step, to_step, count;
 
-// What a vector of rows of stacked lines, all of one column, is to a line: numbers that lie beside one another in it,
-// too.
-struct FftStackedRun {
-  int line;
-  int offset;  // in the line, in elements, of the vector's first element, which may be another line's
-  int vector;  // of the column's two in a square
-  uint16_t mask;
-};
-
-// All of them, in the order of the lines; a square's end before number ends[square].
-struct FftStackedRuns {
-  std::vector<FftStackedRun> runs;
-  std::vector<int> ends;
+  void advance(int64_t groups, int together) {
+    for (int line = 0; line < together; ++line) {
+      from[line] += from_step * groups;
+      to[line] += to_step * groups;
+    }
+    count -= groups;
+  }
 };
 
 template <typename T>
@@ -51,38 +41,39 @@ class FftPackedPlan {
 
   explicit FftPackedPlan(int64_t n);
 
-  // So many lines, side by side or one after the other in a square, are transformed together.
-  static constexpr int kMostTogether = 64 / static_cast<int>(sizeof(T));
+  // So many lines are transformed together.
   int together() const { return together_; }
-  // Whether together they are one square.
-  bool is_square() const { return is_square_; }
   // The elements of the buffer that run() needs, aligned to 64 bytes.
   int64_t buffer_elements() const;
-  // The forward transforms, or the unscaled inverse ones, times a factor, of together() lines. Lines may be transformed
-  // in place, and the last ones be the same.
-  void run(const T* const* from, T* const* to, bool inverse, T factor, const FftNextLines<T>& next, T* buffer) const;
-  // What the columns' transforms are multiplied by.
-  const T* lane_roots() const { return lane_roots_.front().numbers; }
+  // The forward transforms, or the unscaled inverse ones, times a factor. Lines may be transformed in place, and those
+  // of a group be the same.
+  void run(FftGroups<T> groups, bool inverse, T factor, T* buffer) const;
 
  private:
+  using RunColumns = void (*)(int64_t parts, int64_t stride, const fft_numbers::Root<T>* roots,
+                              const fft_numbers::VectorRoots<T>* row_roots, const T* const* from, const T* x, T* y);
+  using RunRows = void (*)(int64_t rows, const T* x, T factor, const FftGroups<T>& groups);
+  using RunInRegisters = void (*)(const fft_numbers::VectorRoots<T>* row_roots, T factor, const FftGroups<T>& groups);
+
   struct Pass {
-    int radix;
-    int64_t parts;    // the length of the transforms that remain
-    size_t twiddles;  // of part p > 0 at twiddles + 2 * (radix - 1) * p
+    int64_t parts;   // the length of the transforms that remain
+    int64_t stride;  // the vectors of those that are done
+    size_t roots;    // of part p at roots + (radix - 1) * p
+    RunColumns run, run_inverse;
   };
 
   // Of a line's matrix; 0 where there are no such transforms.
   static int columns_of(int64_t n);
-  // Whether lines of a length have fewer rows than a square, of as many columns as there are lanes.
-  static bool is_stacked(int64_t n);
 
-  int64_t n_, rows_;
-  bool is_square_;
-  int together_;
+  int columns_, together_;
+  int64_t rows_;
+  // Either passes over the columns and one over the rows, or all at once. What is not scaled, scaled, and inverse.
   std::vector<Pass> passes_;
-  std::vector<T> twiddles_;
-  std::vector<FftPackedRow<T>> lane_roots_;
-  FftStackedRuns stacked_;
+  RunRows run_rows_[3] = {};
+  RunInRegisters run_in_registers_[3] = {};
+  std::vector<fft_numbers::Root<T>> roots_;
+  // What each row's vectors are multiplied by when its columns are transformed and itself is not.
+  std::vector<fft_numbers::VectorRoots<T>> row_roots_;
 };
 
 }  // namespace unihal::stub

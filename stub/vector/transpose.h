@@ -73,12 +73,10 @@ UNIHAL_INLINE void transpose(Vector* v) {
   }
 }
 
-// A vector from two places, a half from each.
-template <class Vector, typename T>
-UNIHAL_INLINE void load_halves(const T* low, const T* high, Vector& v) {
-  using Half = typename VectorOf<T, sizeof(Vector) / 2>::loose;
-  constexpr int kHalf = sizeof(Half) / sizeof(T);
-  const Half first = *reinterpret_cast<const Half*>(low), second = *reinterpret_cast<const Half*>(high);
+// A vector from two halves.
+template <class Half, class Vector>
+UNIHAL_INLINE void join_halves(const Half& first, const Half& second, Vector& v) {
+  constexpr int kHalf = sizeof(Half) / sizeof(v[0]);
 #if defined(__clang__) || __GNUC__ >= 12
   if constexpr (kHalf == 8) {
     v = __builtin_shufflevector(first, second, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
@@ -95,6 +93,13 @@ UNIHAL_INLINE void load_halves(const T* low, const T* high, Vector& v) {
     v[i + kHalf] = second[i];
   }
 #endif
+}
+
+// A vector from two places, a half from each.
+template <class Vector, typename T>
+UNIHAL_INLINE void load_halves(const T* low, const T* high, Vector& v) {
+  using Half = typename VectorOf<T, sizeof(Vector) / 2>::loose;
+  join_halves(*reinterpret_cast<const Half*>(low), *reinterpret_cast<const Half*>(high), v);
 }
 
 // Pairs of numbers from the first and the second of each, vectors of 64 bytes; the other way they are in two vectors.

@@ -631,6 +631,25 @@ def test_fourier_transforms_of_lines_side_by_side(
         assert np.abs(back - real).max() < 4 * tolerance * np.abs(real).max()
 
 
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_fourier_transforms_of_every_length(put: Put, random: np.random.Generator, dtype: str) -> None:
+    # Which lines lie side by side, and how a line's numbers are parted, depends on its length in a dozen ways.
+    tolerance = 2e-6 if dtype == "complex64" else 1e-14
+    for length in (*range(2, 202), *range(208, 530, 8)):
+        x = (random.standard_normal((5, length)) + 1j * random.standard_normal((5, length))).astype(dtype)
+        real = np.ascontiguousarray(x.real)
+        half = np.fft.rfft(real.astype(np.float64))
+        for name, operand, expected in (
+            ("fft", x, np.fft.fft(x.astype(np.complex128))),
+            ("ifft", x, np.fft.ifft(x.astype(np.complex128))),
+            ("rfft", real, half),
+            ("irfft", half.astype(dtype), real),
+        ):
+            given = {"length": length} if name == "irfft" else {}
+            error = getattr(ops, name)(put(operand), axes=1, **given).numpy() - expected
+            assert np.abs(error).max() < 2 * tolerance * np.abs(expected).max(), (name, length)
+
+
 def test_fourier_transforms_say_what_they_take(put: Put) -> None:
     with pytest.raises(unihal.InvalidArgumentError, match="take rfft"):
         ops.fft(put(np.ones(4, np.float32)))
