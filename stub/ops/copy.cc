@@ -11,11 +11,14 @@
 #include "stub/common/kernels.h"
 #include "stub/common/move.h"
 #include "stub/common/parallel.h"
+#include "stub/vector/transpose.h"
 #include "stub/vector/vectorize.h"
 
 namespace unihal::stub {
 namespace {
 
+// Bytes of rows that are copied together: in longer ones a step from row to row costs nothing.
+constexpr int64_t kShortRow = 16384;
 constexpr int kTo = 0;
 constexpr int kFrom = 1;
 
@@ -50,6 +53,46 @@ void copy_run(int64_t count, char* to, int64_t to_stride, const char* from, int6
   }
 }
 
+// The bytes of a short row, whose last vector may lie across the one before: a call of memcpy() costs more than the
+// shortest, and for some thousand bytes it takes an instruction that is slow to begin.
+template <class Blob>
+UNIHAL_INLINE void move_row(int64_t count, Blob* to, const Blob* from) {
+  constexpr int64_t kBytes = 32;
+  using Vector = VectorOf<char, kBytes>::loose;
+  const int64_t bytes = count * static_cast<int64_t>(sizeof(Blob));
+  if (bytes < kBytes) {
+    for (int64_t i = 0; i < count; ++i) to[i] = from[i];
+    return;
+  }
+  const auto move = [=](int64_t at) UNIHAL_INLINE_LAMBDA {
+    const Vector* const source = reinterpret_cast<const Vector*>(reinterpret_cast<const char*>(from) + at);
+    *reinterpret_cast<Vector*>(reinterpret_cast<char*>(to) + at) = *source;
+  };
+  int64_t at = 0;
+  // Few enough steps that the processor foresees the last one.
+  for (; at < bytes - 4 * kBytes; at += 4 * kBytes) {
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) move(at + i * kBytes);
+  }
+  for (; at < bytes - kBytes; at += kBytes) move(at);
+  move(bytes - kBytes);
+}
+
+// Short rows, each of which begins so many elements behind the one before.
+template <class Blob>
+UNIHAL_VECTORIZED void copy_rows(int64_t rows, int64_t count, char* to, int64_t to_row, int64_t to_stride,
+                                 const char* from, int64_t from_row, int64_t from_stride) {
+  Blob* out = reinterpret_cast<Blob*>(to);
+  const Blob* in = reinterpret_cast<const Blob*>(from);
+  for (; rows > 0; --rows, out += to_row, in += from_row) {
+    if (to_stride == 1 && from_stride == 1) {
+      move_row(count, out, in);
+    } else {
+      copy_run<Blob>(count, reinterpret_cast<char*>(out), to_stride, reinterpret_cast<const char*>(in), from_stride);
+    }
+  }
+}
+
 // Transposes a tile: rows of `to` (adjacent elements) from columns of `from` (adjacent elements).
 using CopyTile = void (*)(int64_t rows, int64_t columns, char* to, int64_t to_row, const char* from,
                           int64_t from_column);
@@ -71,23 +114,27 @@ void copy_tile(int64_t rows, int64_t columns, char* to, int64_t to_row, const ch
   }
 }
 
+using CopyRows = void (*)(int64_t rows, int64_t count, char* to, int64_t to_row, int64_t to_stride, const char* from,
+                          int64_t from_row, int64_t from_stride);
+
 struct Mover {
   CopyRun run;
+  CopyRows rows;
   CopyTile tile;
 };
 
 Mover mover(int64_t size) {
   switch (size) {
     case 1:
-      return {copy_run<uint8_t>, copy_tile<uint8_t>};
+      return {copy_run<uint8_t>, copy_rows<uint8_t>, copy_tile<uint8_t>};
     case 2:
-      return {copy_run<uint16_t>, copy_tile<uint16_t>};
+      return {copy_run<uint16_t>, copy_rows<uint16_t>, copy_tile<uint16_t>};
     case 4:
-      return {copy_run<uint32_t>, copy_tile<uint32_t>};
+      return {copy_run<uint32_t>, copy_rows<uint32_t>, copy_tile<uint32_t>};
     case 8:
-      return {copy_run<uint64_t>, copy_tile<uint64_t>};
+      return {copy_run<uint64_t>, copy_rows<uint64_t>, copy_tile<uint64_t>};
     default:
-      return {copy_run<Blob16>, copy_tile<Blob16>};
+      return {copy_run<Blob16>, copy_rows<Blob16>, copy_tile<Blob16>};
   }
 }
 
@@ -128,6 +175,25 @@ void copy_transposed(const Space& space, int axis, int64_t size, char* to, const
         tile(std::min(kTile, rows - row), std::min(kTile, columns - column), to + (to_offset + column) * size, to_row,
              from + (from_offset + column * from_column) * size, from_column);
       }
+    }
+  });
+}
+
+void copy_short_rows(const Space& space, int64_t size, char* to, const char* from) {
+  const CopyRows copy = mover(size).rows;
+  const int last = space.rank - 1;
+  const int64_t count = space.inner();
+  Space rows = space;
+  rows.rank = last;
+  rows.count = space.count / count;
+  parallel_for(rows.count, count, [&](int64_t begin, int64_t end) {
+    Cursor cursor(rows, begin);
+    while (begin < end) {
+      const int64_t together = std::min(end - begin, cursor.run());
+      copy(together, count, to + cursor.offset(kTo) * size, space.strides[kTo][last - 1], space.strides[kTo][last],
+           from + cursor.offset(kFrom) * size, space.strides[kFrom][last - 1], space.strides[kFrom][last]);
+      cursor.advance(together);
+      begin += together;
     }
   });
 }
@@ -195,8 +261,12 @@ void copy_views(const uhal_tensor& x, const uhal_tensor& y) {
     return;
   }
   lengthen_rows(space);
-  const CopyRun run = mover(size).run;
   const int last = space.rank - 1;
+  if (last > 0 && space.inner() * size <= kShortRow) {
+    copy_short_rows(space, size, to, from);
+    return;
+  }
+  const CopyRun run = mover(size).run;
   parallel_for(space.count, 1, [&](int64_t begin, int64_t end) {
     Cursor cursor(space, begin);
     while (begin < end) {

@@ -8,6 +8,7 @@
 #include "stub/vector/compute.h"
 #include "stub/vector/narrow.h"
 #include "stub/vector/vector_math.h"
+#include "stub/vector/vectorize.h"
 
 // An unsigned compute type makes some tests always true.
 #pragma GCC diagnostic ignored "-Wtype-limits"
@@ -22,17 +23,10 @@ constexpr int64_t kWideRun = 8 * kRun;  // of a type that is its own accumulator
 constexpr int64_t kFewLanes = 16;       // of what is left
 constexpr int64_t kRows = 8;
 
-// Of what is not in the first caches memory is asked for so far ahead: one thread alone does not get all of its
-// bandwidth otherwise.
+// What is not in the first caches is read at two places in turn, at each of which the processor looks ahead: it gets
+// more of memory's bandwidth so than one place does, with its next lines asked for or not.
 constexpr int64_t kLargeBytes = 1 << 18;
-constexpr int64_t kAheadBytes = 4096;
-constexpr int64_t kLine = 64;
-
-template <class Stored>
-inline void ask_ahead(const Stored* x) {
-  const char* from = reinterpret_cast<const char*>(x) + kAheadBytes;
-  for (int64_t at = 0; at < kLanes * static_cast<int64_t>(sizeof(Stored)); at += kLine) __builtin_prefetch(from + at);
-}
+constexpr int64_t kPlaces = 2;
 
 // The type that elements of a stored one are computed in, and some of them, which `room` is for.
 template <class Stored>
@@ -125,31 +119,82 @@ inline A fold(A* lanes) {
   return lanes[0];
 }
 
-// `length` elements, which `count` lanes divide, one lane per position: GCC keeps the array in vector registers.
-template <ReduceStep step, int64_t count, class Stored, class T>
-inline typename Accumulator<T>::Type reduce_lanes(int64_t length, const Stored* x, T shift, bool large) {
-  using A = typename Accumulator<T>::Type;
-  // Products are taken in the accumulator's type: in float their order would decide whether they overflow.
-  using Lane = std::conditional_t<step == kProduct, A, T>;
-  constexpr int64_t kFolded = 8;
-  Lane lanes[count];
-  {
-    Numbers<count, Stored> first;
-    const T* const numbers = first.of(x);
-    for (int64_t j = 0; j < count; ++j) lanes[j] = enter<step, T>(numbers[j], shift);
-  }
-  for (int64_t i = count; i < length; i += count) {
-    if (large) ask_ahead(x + i);
-    Numbers<count, Stored> next;
-    const T* const numbers = next.of(x + i);
-    for (int64_t j = 0; j < count; ++j) lanes[j] = combine<step, Lane>(lanes[j], enter<step, T>(numbers[j], shift));
-  }
+// Of products the lanes are taken in the accumulator's type: in float their order would decide whether they overflow.
+template <ReduceStep step, class T>
+using LaneOf = std::conditional_t<step == kProduct, typename Accumulator<T>::Type, T>;
+
+// The elements of a place, into lanes of its own: GCC keeps arrays in vector registers that are written so.
+template <ReduceStep step, int64_t count, class Stored, class T, class Lane>
+UNIHAL_INLINE void begin_lanes(const Stored* x, T shift, Lane* lanes) {
+  Numbers<count, Stored> first;
+  const T* const numbers = first.of(x);
+  for (int64_t j = 0; j < count; ++j) lanes[j] = enter<step, T>(numbers[j], shift);
+}
+
+template <ReduceStep step, int64_t count, class Stored, class T, class Lane>
+UNIHAL_INLINE void add_to_lanes(const Stored* x, T shift, Lane* lanes) {
+  Numbers<count, Stored> next;
+  const T* const numbers = next.of(x);
+  for (int64_t j = 0; j < count; ++j) lanes[j] = combine<step, Lane>(lanes[j], enter<step, T>(numbers[j], shift));
+}
+
+constexpr int64_t kFolded = 8;
+template <ReduceStep step, int64_t count, class Lane, class A>
+UNIHAL_INLINE void fold_lanes(Lane* lanes, A* folded) {
   for (int64_t width = count / 2; width >= kFolded; width /= 2) {
     for (int64_t j = 0; j < width; ++j) lanes[j] = combine<step, Lane>(lanes[j], lanes[j + width]);
   }
-  A few[kFolded];
-  for (int64_t j = 0; j < kFolded; ++j) few[j] = lanes[j];
-  return fold<step, kFolded>(few);
+  for (int64_t j = 0; j < kFolded; ++j) folded[j] = lanes[j];
+}
+
+// `length` elements, which `count` lanes divide, one lane per position, folded to some of them.
+template <ReduceStep step, int64_t count, class Stored, class T, class A>
+inline void reduce_lanes(int64_t length, const Stored* x, T shift, A* folded) {
+  LaneOf<step, T> lanes[count];
+  begin_lanes<step, count>(x, shift, lanes);
+  for (int64_t i = count; i < length; i += count) add_to_lanes<step, count>(x + i, shift, lanes);
+  fold_lanes<step, count>(lanes, folded);
+}
+
+// As many elements of each of two places, so many elements apart.
+template <ReduceStep step, class Stored, class T, class A>
+inline void reduce_places(int64_t length, const Stored* x, int64_t distance, T shift, A* folded) {
+  using Lane = LaneOf<step, T>;
+  constexpr int64_t kCount = kLanes / kPlaces;
+  Lane first[kCount], second[kCount];
+  begin_lanes<step, kCount>(x, shift, first);
+  begin_lanes<step, kCount>(x + distance, shift, second);
+  for (int64_t i = kCount; i < length; i += kCount) {
+    add_to_lanes<step, kCount>(x + i, shift, first);
+    add_to_lanes<step, kCount>(x + distance + i, shift, second);
+  }
+  for (int64_t j = 0; j < kCount; ++j) first[j] = combine<step, Lane>(first[j], second[j]);
+  fold_lanes<step, kCount>(first, folded);
+}
+
+// Calls take(folded lanes) for the parts of a run that all lanes share; the number of elements that are left.
+template <ReduceStep step, class Stored, class T, class Take>
+inline int64_t reduce_parts(int64_t count, const Stored* x, T shift, const Take& take) {
+  using A = typename Accumulator<T>::Type;
+  constexpr int64_t kLongest = std::is_same_v<T, A> ? kWideRun : kRun;
+  A folded[kFolded];
+  if (count * static_cast<int64_t>(sizeof(Stored)) >= kLargeBytes) {
+    const int64_t distance = count / kLanes * (kLanes / kPlaces);
+    for (int64_t at = 0; at < distance; at += kLongest / kPlaces) {
+      const int64_t rest = distance - at;
+      reduce_places<step>(rest < kLongest / kPlaces ? rest : kLongest / kPlaces, x + at, distance, shift, folded);
+      take(folded);
+    }
+    return count % kLanes;
+  }
+  while (count >= kLanes) {
+    const int64_t length = (count < kLongest ? count : kLongest) / kLanes * kLanes;
+    reduce_lanes<step, kLanes>(length, x, shift, folded);
+    take(folded);
+    x += length;
+    count -= length;
+  }
+  return count;
 }
 
 template <ReduceStep step, class Stored>
@@ -158,8 +203,6 @@ void reduce_run(int64_t count, const void* source, const void* shift_pointer, vo
   using A = typename Accumulator<T>::Type;
   const auto* x = static_cast<const Stored*>(source);
   const T shift = step == kSumExp ? *static_cast<const T*>(shift_pointer) : T(0);
-  constexpr int64_t longest = std::is_same_v<T, A> ? kWideRun : kRun;
-  const bool large = count * static_cast<int64_t>(sizeof(Stored)) >= kLargeBytes;
   A total = *static_cast<A*>(accumulator);
   // What no lanes are full of is a chain of its own, which the processor follows beside the others.
   const int64_t rest = count % kFewLanes;
@@ -170,49 +213,25 @@ void reduce_run(int64_t count, const void* source, const void* shift_pointer, vo
     total = combine<step, A>(total, few);
     count -= rest;
   }
-  while (count >= kLanes) {
-    const int64_t length = (count < longest ? count : longest) / kLanes * kLanes;
-    total = combine<step, A>(total, reduce_lanes<step, kLanes, Stored, T>(length, x, shift, large));
-    x += length;
-    count -= length;
-  }
-  if (count >= kFewLanes) {
-    const int64_t length = count / kFewLanes * kFewLanes;
-    total = combine<step, A>(total, reduce_lanes<step, kFewLanes, Stored, T>(length, x, shift, false));
+  const auto take = [&](A* folded) { total = combine<step, A>(total, fold<step, kFolded>(folded)); };
+  const int64_t left = reduce_parts<step>(count, x, shift, take);
+  if (left > 0) {
+    A folded[kFolded];
+    reduce_lanes<step, kFewLanes>(left, x + (count - left), shift, folded);
+    take(folded);
   }
   *static_cast<A*>(accumulator) = total;
 }
 
-// Short rows that lie one after the other, as a run whose lanes belong to the columns in turn: `count` divides kTurns.
-constexpr int64_t kTurns = 8;
+// Short rows that lie one after the other, as a run whose lanes belong to the columns in turn: `count` divides kFolded.
 template <ReduceStep step, class Stored, class A>
 void reduce_turns(int64_t count, int64_t rows, const Stored* x, A* total) {
   using T = typename Computed<Stored>::Type;
-  using Lane = std::conditional_t<step == kProduct, A, T>;
-  constexpr int64_t longest = std::is_same_v<T, A> ? kWideRun : kRun;
-  int64_t left = count * rows;
-  const bool large = left * static_cast<int64_t>(sizeof(Stored)) >= kLargeBytes;
-  while (left >= kLanes) {
-    const int64_t length = (left < longest ? left : longest) / kLanes * kLanes;
-    Lane lanes[kLanes];
-    {
-      Numbers<kLanes, Stored> first;
-      const T* const numbers = first.of(x);
-      for (int64_t j = 0; j < kLanes; ++j) lanes[j] = enter<step, T>(numbers[j], T(0));
-    }
-    for (int64_t i = kLanes; i < length; i += kLanes) {
-      if (large) ask_ahead(x + i);
-      Numbers<kLanes, Stored> next;
-      const T* const numbers = next.of(x + i);
-      for (int64_t j = 0; j < kLanes; ++j) lanes[j] = combine<step, Lane>(lanes[j], enter<step, T>(numbers[j], T(0)));
-    }
-    for (int64_t width = kLanes / 2; width >= kTurns; width /= 2) {
-      for (int64_t j = 0; j < width; ++j) lanes[j] = combine<step, Lane>(lanes[j], lanes[j + width]);
-    }
-    for (int64_t j = 0; j < kTurns; ++j) total[j % count] = combine<step, A>(total[j % count], lanes[j]);
-    x += length;
-    left -= length;
-  }
+  const int64_t all = count * rows;
+  const int64_t left = reduce_parts<step>(all, x, T(0), [&](const A* folded) {
+    for (int64_t j = 0; j < kFolded; ++j) total[j % count] = combine<step, A>(total[j % count], folded[j]);
+  });
+  x += all - left;
   for (int64_t j = 0; j < left; ++j) {
     total[j % count] = combine<step, A>(total[j % count], enter<step, T>(number_of(x[j]), T(0)));
   }
@@ -247,7 +266,7 @@ void reduce_rows(int64_t count, int64_t rows, const void* source, int64_t row_st
   using A = typename Accumulator<T>::Type;
   const auto* x = static_cast<const Stored*>(source);
   auto* const total = static_cast<A*>(accumulators);
-  if (count > 0 && row_stride == count && kTurns % count == 0) {
+  if (count > 0 && row_stride == count && kFolded % count == 0) {
     reduce_turns<step, Stored, A>(count, rows, x, total);
     return;
   }
