@@ -220,6 +220,12 @@ void cast_blocks(const uhal_tensor& x, const uhal_tensor& y) {
                  [&](int64_t begin, int64_t end) { load(end - begin, from.at(begin), 1, to.at(begin)); });
     return;
   }
+  if (from.dense() && space.dense(kTo)) {
+    const StoreLoop store = vectors().store[type][y.dtype];
+    parallel_for(space.count, 1, kBlock,
+                 [&](int64_t begin, int64_t end) { store(end - begin, from.at(begin), to.at(begin), 1); });
+    return;
+  }
   parallel_for(space.count, 1, kBlock, [&](int64_t begin, int64_t end) {
     BlockBuffer buffer;
     from.prepare(end - begin, buffer);
