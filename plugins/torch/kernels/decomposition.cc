@@ -39,19 +39,22 @@ void qr(Call& call) {
 }
 
 // The product of reflectors H1 H2 ... Hk, or of their adjoints, times c; Hi = 1 - tau[i] v v^H, v column i of
-// `reflectors` below its diagonal, with a one on it.
-at::Tensor reflect(const at::Tensor& reflectors, const at::Tensor& tau, at::Tensor c, bool adjoint) {
+// `reflectors` below its diagonal, with a one on it. The product is 1 - V M^-1 V^H, M being upper triangular with 1 /
+// tau on its diagonal and V^H V above it (Joffrain et al., Accumulating Householder transformations, revisited, ACM
+// TOMS 32, 2006). Where tau is 0 a reflector is 1, whose column is 0 here.
+at::Tensor reflect(const at::Tensor& reflectors, const at::Tensor& tau, const at::Tensor& c, bool adjoint,
+                   bool is_identity = false) {
   const int64_t count = tau.size(-1);
-  for (int64_t step = 0; step < count; ++step) {
-    const int64_t i = adjoint ? step : count - 1 - step;
-    at::Tensor v = reflectors.narrow(-1, i, 1).clone();
-    if (i > 0) v.narrow(-2, 0, i).zero_();
-    v.narrow(-2, i, 1).fill_(1);
-    at::Tensor factor = tau.narrow(-1, i, 1).unsqueeze(-1);
-    if (adjoint && factor.is_complex()) factor = factor.conj();
-    c = c - factor * at::matmul(v, at::matmul(v.mH(), c));
-  }
-  return c;
+  const at::Tensor is_one = tau.eq(0);
+  at::Tensor v = reflectors.narrow(-1, 0, count).tril(-1);
+  v.diagonal(0, -2, -1).fill_(1);
+  v.masked_fill_(is_one.unsqueeze(-2), 0);
+  const at::Tensor adjoint_v = v.mH();
+  at::Tensor m = at::matmul(adjoint_v, v).triu(1);
+  m.diagonal(0, -2, -1).copy_(tau.masked_fill(is_one, 1).reciprocal());
+  const at::Tensor product = is_identity ? adjoint_v.narrow(-1, 0, c.size(-1)) : at::matmul(adjoint_v, c);
+  const at::Tensor inner = at::linalg_solve_triangular(adjoint ? m.mH() : m, product, !adjoint);
+  return c - at::matmul(v, inner);
 }
 
 // (self) -> a, tau: R on and above a's diagonal, reflectors below it; column by column, as LAPACK's unblocked one
@@ -103,7 +106,7 @@ void householder_product(Call& call) {
               tau.scalar_type(), " does not match input dtype ", self.scalar_type());
   at::Tensor one = at::zeros(self.sizes(), self.options());
   one.diagonal(0, -2, -1).fill_(1);
-  call.set_result(0, reflect(self, tau, one, false));
+  call.set_result(0, reflect(self, tau, one, false, true));
 }
 
 // (self, tau, other, left, transpose)
@@ -221,16 +224,42 @@ void svd(Call& call) {
 
 // -- least squares ------------------------------------------------------------------------------------------------
 
-// Of matrices of full rank: a solution by QR of A, or the shortest one by QR of A^H.
-at::Tensor solve_by_qr(Call& call, const at::Tensor& a, const at::Tensor& b) {
+// Least squares by QR: of A, or of A^H where A has fewer rows than columns.
+struct Orthogonal {
+  at::Tensor q, r;
+  at::Tensor product;  // q^H b of tall matrices
+};
+
+Orthogonal factor_least_squares(Call& call, const at::Tensor& a, const at::Tensor& b) {
   const int64_t m = a.size(-2), n = a.size(-1), inner = std::min(m, n);
-  const bool is_tall = m >= n;
-  const at::Tensor from = is_tall ? a : call.keep(a.mH().resolve_conj());
+  if (m >= n && b.size(-1) <= n / 2) {
+    // Few columns behind those of A become q^H b without q.
+    const at::Tensor both = call.keep(at::cat({a, b}, -1));
+    const int64_t columns = both.size(-1);
+    const at::Tensor all = call.scratch(with(batch_of(a), {std::min(m, columns), columns}), a.scalar_type());
+    factor_qr(call, both, at::Tensor(), all);
+    const at::Tensor top = all.narrow(-2, 0, n);
+    return {at::Tensor(), top.narrow(-1, 0, n), top.narrow(-1, n, columns - n)};
+  }
   const at::Tensor q = call.scratch(with(batch_of(a), {std::max(m, n), inner}), a.scalar_type());
   const at::Tensor r = call.scratch(with(batch_of(a), {inner, inner}), a.scalar_type());
-  factor_qr(call, from, q, r);
-  if (is_tall) return at::linalg_solve_triangular(r, at::matmul(q.mH(), b), /*upper=*/true);
-  return at::matmul(q, at::linalg_solve_triangular(r.mH(), b, /*upper=*/false));
+  factor_qr(call, m >= n ? a : call.keep(a.mH().resolve_conj()), q, r);
+  return {q, r, m >= n ? at::matmul(q.mH(), b) : at::Tensor()};
+}
+
+// Of matrices of full rank: a solution, or the shortest one.
+at::Tensor solve_by_qr(const Orthogonal& a, const at::Tensor& b) {
+  if (a.product.defined()) return at::linalg_solve_triangular(a.r, a.product, /*upper=*/true);
+  return at::matmul(a.q, at::linalg_solve_triangular(a.r.mH(), b, /*upper=*/false));
+}
+
+// Whether all singular values of all r are surely above `limit` times the largest: Frobenius' norms of r and of its
+// inverse are at least the largest and the reciprocal of the least one.
+bool has_full_rank(const at::Tensor& r, double limit) {
+  const at::Tensor one = at::eye(r.size(-1), r.options()).expand(r.sizes());
+  const at::Tensor inverse = at::linalg_solve_triangular(r, one, /*upper=*/true);
+  const auto norm = [](const at::Tensor& of) { return at::linalg_vector_norm(of, 2, at::IntArrayRef{-2, -1}); };
+  return (norm(r) * norm(inverse) * limit).lt(1).all().item<bool>();
 }
 
 // (self, b, rcond, *, driver) -> solution, residuals, rank, singular_values
@@ -263,21 +292,29 @@ void least_squares(Call& call) {
     solution = at::zeros(with(batch, {n, b.size(-1)}), b.options());
     if (has_rank) at::Tensor(rank).zero_();
     if (driver == "gelsd" || driver == "gelss") singular = at::zeros(with(batch, {std::min(m, n)}), reals);
-  } else if (!has_rank) {
-    solution = solve_by_qr(call, self, b);
   } else {
     const int64_t inner = std::min(m, n);
-    const SingularValues parts = {call.scratch(with(batch, {m, inner}), self.scalar_type()),
-                                  empty(with(batch, {inner}), real),
-                                  call.scratch(with(batch, {inner, n}), self.scalar_type())};
-    factor_svd(call, self, parts);
     const double limit = call.real_or(2, at::native::_get_epsilon(real) * static_cast<double>(std::max(m, n)));
-    const at::Tensor kept = parts.s.gt(parts.s.narrow(-1, 0, 1) * limit);
-    at::Tensor(rank).copy_(kept.sum(-1));
-    const at::Tensor inverse = at::where(kept, parts.s.reciprocal(), at::zeros({}, reals));
-    const at::Tensor along = at::matmul(parts.u.mH(), b) * inverse.unsqueeze(-1);
-    solution = at::matmul(parts.vh.mH(), along);
-    if (driver != "gelsy") singular = parts.s;
+    // By QR without singular values, but for matrices whose rank only these can tell.
+    if (!has_rank || driver == "gelsy") {
+      const Orthogonal factors = factor_least_squares(call, self, b);
+      if (!has_rank || has_full_rank(factors.r, limit)) {
+        solution = solve_by_qr(factors, b);
+        if (has_rank) at::Tensor(rank).fill_(inner);
+      }
+    }
+    if (!solution.defined()) {
+      const SingularValues parts = {call.scratch(with(batch, {m, inner}), self.scalar_type()),
+                                    empty(with(batch, {inner}), real),
+                                    call.scratch(with(batch, {inner, n}), self.scalar_type())};
+      factor_svd(call, self, parts);
+      const at::Tensor kept = parts.s.gt(parts.s.narrow(-1, 0, 1) * limit);
+      at::Tensor(rank).copy_(kept.sum(-1));
+      const at::Tensor inverse = at::where(kept, parts.s.reciprocal(), at::zeros({}, reals));
+      const at::Tensor along = at::matmul(parts.u.mH(), b) * inverse.unsqueeze(-1);
+      solution = at::matmul(parts.vh.mH(), along);
+      if (driver != "gelsy") singular = parts.s;
+    }
   }
   at::Tensor residuals = empty({0}, real);
   if (m > n && driver != "gelsy" && self.numel() != 0 && (!has_rank || rank.eq(n).all().item<bool>())) {
