@@ -97,21 +97,34 @@ UNIHAL_VECTORIZED void copy_rows(int64_t rows, int64_t count, char* to, int64_t 
 using CopyTile = void (*)(int64_t rows, int64_t columns, char* to, int64_t to_row, const char* from,
                           int64_t from_column);
 
-constexpr int64_t kTile = 16;  // 16 cache lines each way stay in the first-level cache
+// The side of a tile of elements of a size: it stays in the first-level cache both ways, and of each row and column as
+// many of the cache's lines as there is room for are moved at a time.
+constexpr int64_t tile_side(int64_t size) { return size <= 4 ? 64 : size == 8 ? 32 : 16; }
+// Rows of tiles where the threads would have too few of them.
+constexpr int64_t kLowTile = 16;
 
 template <class Blob>
-void copy_tile(int64_t rows, int64_t columns, char* to, int64_t to_row, const char* from, int64_t from_column) {
+UNIHAL_VECTORIZED void copy_tile(int64_t rows, int64_t columns, char* to, int64_t to_row, const char* from,
+                                 int64_t from_column) {
   Blob* out = reinterpret_cast<Blob*>(to);
   const Blob* in = reinterpret_cast<const Blob*>(from);
-  if (rows == kTile && columns == kTile) {
-    for (int64_t r = 0; r < kTile; ++r) {
-      for (int64_t c = 0; c < kTile; ++c) out[r * to_row + c] = in[c * from_column + r];
+  const auto copy_rest = [=](int64_t row, int64_t row_end, int64_t column) UNIHAL_INLINE_LAMBDA {
+    for (int64_t r = row; r < row_end; ++r) {
+      for (int64_t c = column; c < columns; ++c) out[r * to_row + c] = in[c * from_column + r];
     }
-    return;
+  };
+  int64_t row = 0;
+  if constexpr (sizeof(Blob) <= 8) {
+    constexpr int64_t kSquare = (sizeof(Blob) <= 2 ? 16 : 32) / sizeof(Blob);
+    for (; row + kSquare <= rows; row += kSquare) {
+      int64_t column = 0;
+      for (; column + kSquare <= columns; column += kSquare) {
+        transpose_square(in + column * from_column + row, from_column, out + row * to_row + column, to_row);
+      }
+      copy_rest(row, row + kSquare, column);
+    }
   }
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t c = 0; c < columns; ++c) out[r * to_row + c] = in[c * from_column + r];
-  }
+  copy_rest(row, rows, 0);
 }
 
 using CopyRows = void (*)(int64_t rows, int64_t count, char* to, int64_t to_row, int64_t to_stride, const char* from,
@@ -151,16 +164,19 @@ int transposed_axis(const Space& space) {
 // Tile by tile over the two axes of a transpose, for each position of the other axes.
 void copy_transposed(const Space& space, int axis, int64_t size, char* to, const char* from) {
   const CopyTile tile = mover(size).tile;
+  const int64_t side = tile_side(size);
   const int last = space.rank - 1;
   const int64_t rows = space.shape[axis];
   const int64_t columns = space.shape[last];
   const int64_t to_row = space.strides[kTo][axis];
   const int64_t from_column = space.strides[kFrom][last];
-  const int64_t row_tiles = (rows + kTile - 1) / kTile;
   const int64_t outer = space.count / (rows * columns);
-  parallel_for(outer * row_tiles, kTile * columns, [&](int64_t begin, int64_t end) {
+  const int64_t threads = kThreads ? omp_get_max_threads() : 1;
+  const int64_t height = threads == 1 || outer * rows >= 4 * threads * side ? side : kLowTile;
+  const int64_t row_tiles = (rows + height - 1) / height;
+  parallel_for(outer * row_tiles, height * columns, [&](int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; ++item) {
-      const int64_t row = item % row_tiles * kTile;
+      const int64_t row = item % row_tiles * height;
       int64_t rest = item / row_tiles;
       int64_t to_offset = row * to_row;
       int64_t from_offset = row;
@@ -171,8 +187,8 @@ void copy_transposed(const Space& space, int axis, int64_t size, char* to, const
         to_offset += coordinate * space.strides[kTo][i];
         from_offset += coordinate * space.strides[kFrom][i];
       }
-      for (int64_t column = 0; column < columns; column += kTile) {
-        tile(std::min(kTile, rows - row), std::min(kTile, columns - column), to + (to_offset + column) * size, to_row,
+      for (int64_t column = 0; column < columns; column += side) {
+        tile(std::min(height, rows - row), std::min(side, columns - column), to + (to_offset + column) * size, to_row,
              from + (from_offset + column * from_column) * size, from_column);
       }
     }
@@ -246,6 +262,19 @@ void cast_blocks(const uhal_tensor& x, const uhal_tensor& y) {
 }  // namespace
 
 CopyRun copy_run_of(int64_t size) { return mover(size).run; }
+
+void transpose_elements(int64_t rows, int64_t columns, int64_t size, void* to, int64_t to_row, const void* from,
+                        int64_t from_column) {
+  const CopyTile tile = mover(size).tile;
+  const int64_t side = tile_side(size);
+  for (int64_t row = 0; row < rows; row += side) {
+    for (int64_t column = 0; column < columns; column += side) {
+      tile(std::min(side, rows - row), std::min(side, columns - column),
+           static_cast<char*>(to) + (row * to_row + column) * size, to_row,
+           static_cast<const char*>(from) + (row + column * from_column) * size, from_column);
+    }
+  }
+}
 
 void copy_views(const uhal_tensor& x, const uhal_tensor& y) {
   const uhal_tensor* views[] = {&y, &x};

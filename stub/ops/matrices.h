@@ -13,6 +13,7 @@
 #include "stub/common/parallel.h"
 #include "stub/common/scratch.h"
 #include "stub/lapack/library.h"
+#include "stub/ops/copy.h"
 
 namespace unihal::stub {
 
@@ -46,18 +47,15 @@ Matrix2<T> columns_at(T* data, int64_t rows, int64_t columns) {
 // Copies a matrix to another of its shape.
 template <typename T>
 void copy_matrix(const Matrix2<T>& from, const Matrix2<T>& to) {
-  constexpr int64_t kTile = 32;  // of both sides the lines of a tile stay in the first-level cache
-  if (from.row_stride == to.row_stride && to.row_stride == 1) {
+  if (from.row_stride == 1 && to.row_stride == 1) {
     for (int64_t j = 0; j < from.columns; ++j) std::copy_n(&from.at(0, j), from.rows, &to.at(0, j));
-    return;
-  }
-  for (int64_t j0 = 0; j0 < from.columns; j0 += kTile) {
-    const int64_t j1 = std::min(j0 + kTile, from.columns);
-    for (int64_t i0 = 0; i0 < from.rows; i0 += kTile) {
-      const int64_t i1 = std::min(i0 + kTile, from.rows);
-      for (int64_t i = i0; i < i1; ++i) {
-        for (int64_t j = j0; j < j1; ++j) to.at(i, j) = from.at(i, j);
-      }
+  } else if (from.row_stride == 1 && to.column_stride == 1) {
+    transpose_elements(from.rows, from.columns, sizeof(T), to.data, to.row_stride, from.data, from.column_stride);
+  } else if (from.column_stride == 1 && to.row_stride == 1) {
+    transpose_elements(from.columns, from.rows, sizeof(T), to.data, to.column_stride, from.data, from.row_stride);
+  } else {
+    for (int64_t i = 0; i < from.rows; ++i) {
+      for (int64_t j = 0; j < from.columns; ++j) to.at(i, j) = from.at(i, j);
     }
   }
 }

@@ -102,6 +102,61 @@ UNIHAL_INLINE void load_halves(const T* low, const T* high, Vector& v) {
   join_halves(*reinterpret_cast<const Half*>(low), *reinterpret_cast<const Half*>(high), v);
 }
 
+// As many vectors of 16 bytes as each has elements, of one or two bytes, transposed: once for each bit of an element's
+// place, elements of the first half of the vectors alternate with those of the second one.
+template <class Vector>
+UNIHAL_INLINE void transpose_narrow(Vector* v) {
+  static_assert(sizeof(Vector) == 16);
+  typedef int8_t Places1 __attribute__((vector_size(16)));
+  typedef int16_t Places2 __attribute__((vector_size(16)));
+  constexpr int kCount = 16 / static_cast<int>(sizeof(v[0][0]));
+#pragma GCC unroll 4
+  for (int bits = 1; bits < kCount; bits *= 2) {
+    Vector w[kCount];
+#pragma GCC unroll 8
+    for (int i = 0; i < kCount / 2; ++i) {
+      const Vector &low = v[i], &high = v[i + kCount / 2];
+      if constexpr (kCount == 16) {
+        w[2 * i] = UNIHAL_SHUFFLE(low, high, Places1, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+        w[2 * i + 1] = UNIHAL_SHUFFLE(low, high, Places1, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+      } else {
+        static_assert(kCount == 8);
+        w[2 * i] = UNIHAL_SHUFFLE(low, high, Places2, 0, 8, 1, 9, 2, 10, 3, 11);
+        w[2 * i + 1] = UNIHAL_SHUFFLE(low, high, Places2, 4, 12, 5, 13, 6, 14, 7, 15);
+      }
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < kCount; ++i) v[i] = w[i];
+  }
+}
+
+// A square of elements of one to eight bytes, as large as a vector of 32 bytes (of 16, where they have one or two) has
+// elements, transposed: rows of `from` and of `to` are so many elements apart.
+template <typename T>
+UNIHAL_INLINE void transpose_square(const T* from, int64_t from_step, T* to, int64_t to_step) {
+  constexpr int kBytes = sizeof(T) <= 2 ? 16 : 32, kCount = kBytes / static_cast<int>(sizeof(T));
+  using Vector = typename VectorOf<T, kBytes>::type;
+  using Loose = typename VectorOf<T, kBytes>::loose;
+  Vector v[kCount];
+  if constexpr (kBytes == 16) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kCount; ++i) v[i] = *reinterpret_cast<const Loose*>(from + i * from_step);
+    transpose_narrow(v);
+  } else {
+    // The halves of columns are where the last step of transpose() would bring them.
+    constexpr int kHalf = kCount / 2;
+#pragma GCC unroll 4
+    for (int i = 0; i < kHalf; ++i) {
+      load_halves(from + i * from_step, from + (i + kHalf) * from_step, v[i]);
+      load_halves(from + i * from_step + kHalf, from + (i + kHalf) * from_step + kHalf, v[i + kHalf]);
+    }
+    transpose_halves(v);
+    transpose_halves(v + kHalf);
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < kCount; ++i) *reinterpret_cast<Loose*>(to + i * to_step) = v[i];
+}
+
 // Pairs of numbers from the first and the second of each, vectors of 64 bytes; the other way they are in two vectors.
 template <class Vector>
 UNIHAL_INLINE void join_pairs(const Vector& first, const Vector& second, Vector& low, Vector& high) {

@@ -67,6 +67,40 @@ TEST(Cast, AllPairsOfRealDtypes) {
   }
 }
 
+// Rows and columns of every length up to a few vectors: what is copied by vectors and what is left, also of rows that
+// lie apart, are turned around, or repeat.
+TEST(Copy, ShortRows) {
+  for (const uhal_dtype dtype : {UHAL_UINT8, UHAL_INT16, UHAL_FLOAT32, UHAL_FLOAT64, UHAL_COMPLEX128}) {
+    const size_t size = uhal_dtype_size(dtype);
+    for (int64_t length = 1; length <= 150; ++length) {
+      for (const bool transposed : {false, true}) {
+        Array x(dtype, {9, 160}), y(dtype, transposed ? Shape{length, 9} : Shape{9, 170});
+        for_each(x.shape(), [&](const Shape& at) { x.set(at, static_cast<double>((at[0] * 31 + at[1]) % 113)); });
+        for_each(y.shape(), [&](const Shape& at) { y.set(at, 120); });
+        uhal_tensor& to = y.mutable_view();
+        if (transposed) {
+          std::swap(to.shape[0], to.shape[1]);
+          std::swap(to.strides[0], to.strides[1]);
+        } else {
+          to.shape[1] = length;
+        }
+        x.mutable_view().shape[1] = length;
+        run(UHAL_OP_COPY, {&x}, {&y});
+        int wrong = 0;
+        for (int64_t row = 0; row < 9; ++row) {
+          for (int64_t i = 0; i < length; ++i)
+            wrong += std::memcmp(x.address({row, i}), y.address({row, i}), size) != 0;
+        }
+        if (!transposed) {
+          to.shape[1] = 170;
+          for (int64_t row = 0; row < 9; ++row) wrong += y.at({row, length}) != 120;
+        }
+        EXPECT_EQ(0, wrong) << uhal_dtype_name(dtype) << " " << length << (transposed ? " transposed" : "");
+      }
+    }
+  }
+}
+
 // Every bit pattern of the two half-width formats, and back.
 TEST(Cast, HalfWidthFormatsAreExact) {
   for (const uhal_dtype dtype : {UHAL_FLOAT16, UHAL_BFLOAT16}) {
