@@ -110,7 +110,7 @@ bool is_product_with_transposed_filter(const ConvolutionProblem& problem) {
   return is_packed(*problem.x, row_major(problem.x->rank)) && is_packed(*problem.y, row_major(problem.y->rank));
 }
 
-uhal_status multiply_with_transposed_filter(const Launch& launch, const ConvolutionProblem& problem) {
+uhal_status multiply_with_transposed_filter(const ConvolutionProblem& problem) {
   const uhal_tensor &x = *problem.x, &w = *problem.w, &y = *problem.y;
   MatmulProblem product;
   product.m = x.shape[1];
@@ -122,7 +122,7 @@ uhal_status multiply_with_transposed_filter(const Launch& launch, const Convolut
   product.operands[kMatmulA] = {w.data, w.dtype, w.strides[1], w.strides[0], {0}};
   product.operands[kMatmulB] = {y.data, y.dtype, product.n, 1, {product.k * product.n}};
   product.operands[kMatmulD] = {x.data, x.dtype, product.n, 1, {product.m * product.n}};
-  return matmul_float32(launch, product);
+  return matmul_float32(product);
 }
 
 // A convolution of bytes as such. False, with *status untouched, if it is to run on wider numbers.
@@ -194,7 +194,7 @@ uhal_status run_convolution(const Launch& launch) {
   } else if (!empty && convolution_of_little(problem)) {
     status = UHAL_OK;
   } else if (!empty && is_product_with_transposed_filter(problem)) {
-    status = multiply_with_transposed_filter(launch, problem);
+    status = multiply_with_transposed_filter(problem);
   } else if (empty || !convolution_with_onednn(problem, &status)) {
     note_implementation(host(), "built-in gemm");
     status = convolution_with_gemm<float>(staging, problem);

@@ -132,6 +132,69 @@ void plain_form_q(const Matrix2<T>& q, int64_t reflectors, const T* tau) {
 
 // -- one matrix -------------------------------------------------------------------------------------------------------
 
+// c (m x n) := alpha a b + beta c, all by columns; `transposed` says which of a and b is turned, with 'N' and 'T'.
+template <typename T>
+void multiply(const char* transposed, int64_t m, int64_t n, int64_t k, T alpha, const T* a, int64_t a_step, const T* b,
+              int64_t b_step, T beta, T* c, int64_t c_step) {
+  const int32_t rows = narrow(m), columns = narrow(n), inner = narrow(k);
+  const int32_t a_stride = narrow(a_step), b_stride = narrow(b_step), c_stride = narrow(c_step);
+  lapack<T>()->gemm(transposed, transposed + 1, &rows, &columns, &inner, &alpha, a, &a_stride, b, &b_stride, &beta, c,
+                    &c_stride, 1, 1);
+}
+
+// A triangle as BLAS has it, and from which side it is divided by.
+struct TriangleForm {
+  bool from_right, stored_upper, transposed, unit_diagonal;
+
+  // Whether its first half is solved before the second one.
+  bool begins_first() const { return (stored_upper != transposed) == from_right; }
+};
+
+// op(a) x = b, or x op(a) = b, in b's place; x is m x n. Halves of a triangle are apart by a product, which takes two
+// thirds of the time of a solution with as many operations (OpenBLAS, 512 x 512).
+template <typename T>
+void solve_by_halves(const TriangleForm& form, int64_t m, int64_t n, const T* a, int64_t a_step, T* x, int64_t x_step) {
+  constexpr int64_t kWhole = 64, kFewest = 32;
+  const Lapack<T>* const library = lapack<T>();
+  const int64_t size = form.from_right ? n : m, others = form.from_right ? m : n;
+  if (size <= kWhole || others < kFewest || library->gemm == nullptr) {
+    const int32_t rows = narrow(m), columns = narrow(n), a_stride = narrow(a_step), x_stride = narrow(x_step);
+    const T one(1);
+    library->trsm(form.from_right ? "R" : "L", form.stored_upper ? "U" : "L", form.transposed ? "T" : "N",
+                  form.unit_diagonal ? "U" : "N", &rows, &columns, &one, a, &a_stride, x, &x_stride, 1, 1, 1, 1);
+    return;
+  }
+  const int64_t half = (size / 2 + kWhole - 1) / kWhole * kWhole, rest = size - half;
+  const T* const between = form.stored_upper ? a + half * a_step : a + half;
+  T* const second_x = x + half * (form.from_right ? x_step : 1);
+  const auto solve_first = [&] {
+    solve_by_halves(form, form.from_right ? m : half, form.from_right ? half : n, a, a_step, x, x_step);
+  };
+  const auto solve_second = [&] {
+    solve_by_halves(form, form.from_right ? m : rest, form.from_right ? rest : n, a + half * (a_step + 1), a_step,
+                    second_x, x_step);
+  };
+  // What the half that is solved is to the other one.
+  const auto subtract = [&](const T* solved, int64_t solved_size, T* other, int64_t other_size) {
+    if (form.from_right) {
+      multiply<T>(form.transposed ? "NT" : "NN", m, other_size, solved_size, T(-1), solved, x_step, between, a_step,
+                  T(1), other, x_step);
+    } else {
+      multiply<T>(form.transposed ? "TN" : "NN", other_size, n, solved_size, T(-1), between, a_step, solved, x_step,
+                  T(1), other, x_step);
+    }
+  };
+  if (form.begins_first()) {
+    solve_first();
+    subtract(x, half, second_x, rest);
+    solve_second();
+  } else {
+    solve_second();
+    subtract(second_x, rest, x, half);
+    solve_first();
+  }
+}
+
 template <typename T>
 bool solve_triangular(bool upper, bool unit_diagonal, bool conjugated, const Matrix2<T>& a, const Matrix2<T>& x) {
   if (a.rows == 0 || x.columns == 0) return true;
@@ -158,14 +221,10 @@ bool solve_triangular(bool upper, bool unit_diagonal, bool conjugated, const Mat
   // What lies in memory, by columns, is a or its transpose.
   const bool as_it_is = factor.in_columns();
   const bool stored_upper = as_it_is == upper;
-  const char* const side = from_right ? "R" : "L";
-  const char* const transposed = as_it_is == from_right ? "T" : "N";
-  const int32_t m = narrow(from_right ? x.columns : x.rows), n = narrow(from_right ? x.rows : x.columns);
-  const int32_t a_step = narrow(as_it_is ? factor.column_stride : factor.row_stride);
-  const int32_t x_step = narrow(from_right ? result.row_stride : result.column_stride);
-  const T one(1);
-  library->trsm(side, stored_upper ? "U" : "L", transposed, unit_diagonal ? "U" : "N", &m, &n, &one, factor.data,
-                &a_step, result.data, &x_step, 1, 1, 1, 1);
+  const TriangleForm form = {from_right, stored_upper, as_it_is == from_right, unit_diagonal};
+  solve_by_halves<T>(form, from_right ? x.columns : x.rows, from_right ? x.rows : x.columns, factor.data,
+                     as_it_is ? factor.column_stride : factor.row_stride, result.data,
+                     from_right ? result.row_stride : result.column_stride);
   if (result.data != x.data) copy_matrix(result, x);
   return true;
 }
@@ -237,16 +296,6 @@ struct PanelWork {
     return kPanel * (std::min(m, n) + std::max(n, kPanel + m + 2 * k));
   }
 };
-
-// c (m x n) := alpha a b + beta c, all by columns; `transposed` says which of a and b is turned, with 'N' and 'T'.
-template <typename T>
-void multiply(const char* transposed, int64_t m, int64_t n, int64_t k, T alpha, const T* a, int64_t a_step, const T* b,
-              int64_t b_step, T beta, T* c, int64_t c_step) {
-  const int32_t rows = narrow(m), columns = narrow(n), inner = narrow(k);
-  const int32_t a_stride = narrow(a_step), b_stride = narrow(b_step), c_stride = narrow(c_step);
-  lapack<T>()->gemm(transposed, transposed + 1, &rows, &columns, &inner, &alpha, a, &a_stride, b, &b_stride, &beta, c,
-                    &c_stride, 1, 1);
-}
 
 // The last panel first: what it does to a matrix, the product with I - V T V', leaves the columns before it alone, and
 // finds zeros in its own rows of those behind it.

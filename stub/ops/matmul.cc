@@ -97,7 +97,7 @@ uhal_status run_bytes(const Launch& launch, const uhal_matmul_attributes& given)
     const int64_t terms = std::min(part, k - first);
     const uhal_tensor left = part_of(*a, a->rank - 1, first, terms);
     const uhal_tensor right = part_of(*b, b->rank - 2, first, terms);
-    const uhal_status status = matmul_float32(launch, matmul_problem(attributes, left, right, nullptr, product));
+    const uhal_status status = matmul_float32(matmul_problem(attributes, left, right, nullptr, product));
     if (status != UHAL_OK) return status;
     parallel_for(count, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
@@ -166,10 +166,10 @@ uhal_status run_complex(const Launch& launch) {
 
 }  // namespace
 
-uhal_status matmul_float32(const Launch& launch, MatmulProblem problem) {
+uhal_status matmul_float32(MatmulProblem problem) {
   simplify(problem);
   uhal_status status;
-  return matmul_with_onednn(launch, problem, &status) ? status : run_with_gemm<float>(problem);
+  return matmul_with_onednn(problem, &status) ? status : run_with_gemm<float>(problem);
 }
 
 const char* refuse_matmul(const uhal_op& op) { return refuse_matmul_operands(op); }
@@ -197,7 +197,7 @@ uhal_status run_matmul(const Launch& launch) {
     status = matmul_with_blas<double>(problem) ? UHAL_OK : run_with_gemm<double>(problem);
   } else if (dtype == UHAL_INT64) {
     status = run_with_gemm<int64_t>(problem);
-  } else if (!matmul_with_onednn(launch, problem, &status)) {
+  } else if (!matmul_with_onednn(problem, &status)) {
     status = run_with_gemm<float>(problem);
   }
   return status == UHAL_OK ? staging.finish() : status;

@@ -8,10 +8,10 @@ namespace unihal::stub {
 
 // Runs a float32 problem with oneDNN. False, with *status untouched, if oneDNN is not there, cannot do it, or would
 // take longer than gemm().
-bool matmul_with_onednn(const Launch& launch, const MatmulProblem& problem, uhal_status* status);
+bool matmul_with_onednn(const MatmulProblem& problem, uhal_status* status);
 
 // Runs a float32 problem, whose result has elements, with whatever is fastest.
-uhal_status matmul_float32(const Launch& launch, MatmulProblem problem);
+uhal_status matmul_float32(MatmulProblem problem);
 
 // Whether products of bytes into m x n are fastest as such.
 bool has_byte_products(int64_t m, int64_t n);

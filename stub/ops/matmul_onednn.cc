@@ -2,6 +2,7 @@
 
 #include "csrc/backends/common/implementation_note.h"
 #include "stub/onednn/primitive.h"
+#include "stub/ops/copy.h"
 #include "stub/ops/matmul.h"
 #include "stub/vector/vectorize.h"
 
@@ -9,7 +10,7 @@ namespace unihal::stub {
 
 #if !defined(UNIHAL_STUB_ONEDNN)
 
-bool matmul_with_onednn(const Launch&, const MatmulProblem&, uhal_status*) { return false; }
+bool matmul_with_onednn(const MatmulProblem&, uhal_status*) { return false; }
 
 #else
 
@@ -206,24 +207,15 @@ uhal_tensor view_of(const MatmulProblem& problem, const MatmulOperand& operand) 
 }
 
 // Puts c into d, from where oneDNN adds it.
-uhal_status place_c(const Launch& launch, const MatmulProblem& problem) {
+void place_c(const MatmulProblem& problem) {
   const uhal_tensor from = view_of(problem, problem.operands[kMatmulC]);
   const uhal_tensor to = view_of(problem, problem.operands[kMatmulD]);
-  if (from.data == to.data) return UHAL_OK;
-  const uhal_tensor* inputs[] = {&from};
-  const uhal_tensor* outputs[] = {&to};
-  uhal_op copy = {};
-  copy.struct_size = sizeof copy;
-  copy.kind = UHAL_OP_COPY;
-  copy.input_count = copy.output_count = 1;
-  copy.inputs = inputs;
-  copy.outputs = outputs;
-  return run_copy({copy, launch.stream});
+  if (from.data != to.data) copy_views(from, to);
 }
 
 }  // namespace
 
-bool matmul_with_onednn(const Launch& launch, const MatmulProblem& problem, uhal_status* status) {
+bool matmul_with_onednn(const MatmulProblem& problem, uhal_status* status) {
   if (onednn() == nullptr) return false;
   if (problem.k == 0 || problem.batch_count() * problem.m * problem.n * problem.k < kWorthIt) return false;
   const auto& operands = problem.operands;
@@ -238,10 +230,7 @@ bool matmul_with_onednn(const Launch& launch, const MatmulProblem& problem, uhal
                                shape_of(problem, operands[kMatmulD], problem.m, problem.n)};
   const OneDnnPrimitive* primitive = onednn_primitive(signature_of(described), build, &described);
   if (primitive == nullptr) return false;
-  if (problem.beta != 0 && !described.bias) {
-    *status = place_c(launch, problem);
-    if (*status != UHAL_OK) return true;
-  }
+  if (problem.beta != 0 && !described.bias) place_c(problem);
   void* const data[] = {operands[kMatmulA].data, operands[kMatmulB].data, operands[kMatmulD].data,
                         operands[kMatmulC].data};
   note_implementation(host(), "%s", onednn_description());

@@ -73,3 +73,51 @@ def test_errors() -> None:
             RAW.UnsortedSegmentSum(data=tf.zeros([4]), segment_ids=[1, 2], num_segments=3)
         with pytest.raises(tf.errors.InvalidArgumentError, match="must not exceed the rank"):
             RAW.GatherNd(params=tf.zeros([4]), indices=[[1, 2]])
+
+
+PLACES = np.array([[0, 1], [1, 0], [1, 2]])
+
+
+@pytest.mark.parametrize("index", ["int32", "int64"])
+@pytest.mark.parametrize("change", [((1, 1), 3), ((0, 0), -1), ((2, 0), 0), ((1, 0), 0)], ids=str)
+@pytest.mark.parametrize("in_order", [True, False])
+def test_places_of_sparse_to_dense(index: str, change: tuple[tuple[int, int], int], in_order: bool) -> None:
+    """What the CPU refuses (places outside, out of order or repeated), the device refuses in the same words."""
+    places = PLACES.copy()
+    places[change[0]] = change[1]
+
+    def dense(device: str) -> object:
+        with tf.device(device):
+            try:
+                return RAW.SparseToDense(
+                    sparse_indices=tf.constant(places, index),
+                    output_shape=tf.constant([2, 3], index),
+                    sparse_values=tf.constant([1.0, 2.0, 3.0]),
+                    default_value=tf.constant(0.5),
+                    validate_indices=in_order,
+                ).numpy()
+            except tf.errors.InvalidArgumentError as error:
+                return error.message.partition("}} ")[2].partition(" [Op:")[0]
+
+    ours, cpus = dense(DEVICE), dense("CPU")
+    assert isinstance(ours, str) == isinstance(cpus, str)
+    if not isinstance(cpus, str):
+        np.testing.assert_array_equal(ours, cpus)
+    elif in_order:
+        assert ours == cpus
+    else:
+        assert "out of bounds" in ours
+
+
+def test_sparse_places_outside_their_shape() -> None:
+    outside = tf.constant([[0, 1], [5, 0]], tf.int64)
+    values, shape = tf.constant([1.0, 2.0]), tf.constant([2, 3], tf.int64)
+    with tf.device(DEVICE):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"indices\(1, 0\) is invalid: 5 >= 2"):
+            RAW.SparseFillEmptyRows(indices=outside, values=values, dense_shape=shape, default_value=0.0)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="1 of 2 sparse indices are out of bounds of shape"):
+            RAW.SparseSplit(split_dim=0, indices=outside, values=values, shape=shape, num_split=2)
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"indices\[1\] is out of range"):
+            RAW.DynamicStitch(indices=[[0], [-1]], data=[[1.0], [2.0]])
+        rows = RAW.SparseReshape(input_indices=outside, input_shape=shape, new_shape=[3, 2]).output_indices
+        np.testing.assert_array_equal(rows, [[0, 1], [7, 1]])

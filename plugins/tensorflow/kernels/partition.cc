@@ -162,8 +162,9 @@ class DynamicStitch : public Kernel {
   using Kernel::Kernel;
   void compute(Context& context) const override {
     const int count = context.input_count() / 2;
-    const View largest = context.temporary_vector(UHAL_INT64, count);
-    if (!context.ok() || !context.fill(largest, 0, -1)) return;
+    const View extremes = context.temporary_vector(UHAL_INT64, 2 * count);  // the largest ones, then the least
+    if (!context.ok() || !context.fill(extremes.sliced(0, 0, count), 0, -1)) return;
+    if (!context.zero(extremes.sliced(0, count, count))) return;
     Shape rest;
     for (int i = 0; i < count; ++i) {
       const View indices = context.input(i);
@@ -183,14 +184,20 @@ class DynamicStitch : public Kernel {
       rest = own;
       if (indices.elements() == 0) continue;
       const View flat = indices.reshaped({indices.elements()});
-      const View slot = largest.sliced(0, i, 1);
+      const View largest = extremes.sliced(0, i, 1), least = extremes.sliced(0, count + i, 1);
       const uhal_reduce_attributes maximum = reduce_attributes(UHAL_REDUCE_MAXIMUM);
-      context.launch(UHAL_OP_REDUCE, {&flat}, {&slot}, &maximum);
+      const uhal_reduce_attributes minimum = reduce_attributes(UHAL_REDUCE_MINIMUM);
+      context.launch(UHAL_OP_REDUCE, {&flat}, {&largest}, &maximum);
+      context.launch(UHAL_OP_REDUCE, {&flat}, {&least}, &minimum);
     }
-    const Shape found = read_numbers(context, largest);
+    const Shape found = read_numbers(context, extremes);
     if (!context.ok()) return;
-    Shape shape = {*std::max_element(found.begin(), found.end()) + 1};
-    shape[0] = std::max<int64_t>(shape[0], 0);
+    for (int i = 0; i < count; ++i) {
+      if (found[static_cast<size_t>(count + i)] < 0) {
+        return context.fail_invalid("indices[" + std::to_string(i) + "] is out of range");
+      }
+    }
+    Shape shape = {*std::max_element(found.begin(), found.begin() + count) + 1};
     shape.insert(shape.end(), rest.begin(), rest.end());
     const View output = context.output(0, context.input(count).dtype, shape);
     if (!context.ok() || output.elements() == 0) return;

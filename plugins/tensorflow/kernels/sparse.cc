@@ -130,10 +130,11 @@ class SparseSegmentGrad : public Kernel {
 };
 
 // SparseToDense(places, shape, values, default value): places are a matrix, a vector or a scalar, values one or as
-// many. A shape of int32 is in host memory.
+// many. A shape of int32 is in host memory. The host looks at all places, as on TensorFlow's GPUs.
 class SparseToDense : public Kernel {
  public:
-  using Kernel::Kernel;
+  explicit SparseToDense(Construction& construction)
+      : Kernel(construction), in_order_(construction.boolean("validate_indices")) {}
   void compute(Context& context) const override {
     const View given = context.input(0);
     const View lengths = context.input(1);
@@ -154,6 +155,8 @@ class SparseToDense : public Kernel {
       return context.fail_invalid("sparse_values has incorrect shape " + to_text(values) + ", should be [] or [" +
                                   std::to_string(count) + "], and default_value should be a scalar");
     }
+    const Shape numbers = read_numbers(context, given);
+    if (!context.ok() || !check_places(context, numbers, shape)) return;
     const View output = context.output(0, values.dtype, shape);
     if (!context.ok() || output.elements() == 0) return;
     context.copy(otherwise, output);
@@ -168,6 +171,50 @@ class SparseToDense : public Kernel {
     const uhal_index_attributes attributes = lenient_index_attributes(0);
     context.launch(UHAL_OP_SCATTER_ND, {&places, &updates}, {&output}, &attributes);
   }
+
+ private:
+  // The element of the first place that is outside the shape, or does not come after the one before if that is asked
+  // for; the number of elements if there is none. `depth` is a constant for matrices, which are most.
+  size_t first_fault(size_t depth, const Shape& numbers, const Shape& shape, bool* inside) const {
+    uint64_t before = 0;  // in row-major order, from 1 on
+    for (size_t at = 0; at < numbers.size(); at += depth) {
+      uint64_t number = 0;
+      *inside = true;
+      for (size_t axis = 0; axis < depth; ++axis) {
+        const auto index = static_cast<uint64_t>(numbers[at + axis]), length = static_cast<uint64_t>(shape[axis]);
+        *inside &= index < length;
+        number = number * length + index;
+      }
+      if (!*inside || (in_order_ && number + 1 <= before)) return at;
+      before = number + 1;
+    }
+    return numbers.size();
+  }
+
+  bool check_places(Context& context, const Shape& numbers, const Shape& shape) const {
+    const size_t depth = shape.size();
+    if (depth == 0) return true;
+    bool inside = true;
+    const size_t at =
+        depth == 2 ? first_fault(2, numbers, shape, &inside) : first_fault(depth, numbers, shape, &inside);
+    if (at == numbers.size()) return true;
+    const auto place = numbers.begin() + static_cast<std::ptrdiff_t>(at),
+               end = place + static_cast<std::ptrdiff_t>(depth);
+    std::string text = "indices[" + std::to_string(at / depth) + "] = " + to_text(Shape(place, end));
+    if (!inside) {
+      text += " is out of bounds: need 0 <= index < " + to_text(shape);
+    } else if (std::equal(place, end, place - static_cast<std::ptrdiff_t>(depth))) {
+      text += " is repeated";
+    } else {
+      text +=
+          " is out of order. Many sparse ops require sorted indices.\n    Use `tf.sparse.reorder` to create a "
+          "correctly ordered copy.\n\n";
+    }
+    context.fail_invalid(text);
+    return false;
+  }
+
+  bool in_order_;
 };
 
 // Whether these are the parts of a sparse tensor; the context has failed if not.
@@ -235,6 +282,10 @@ class SparseReshape : public Kernel {
     const View length = context.temporary(UHAL_INT64, nullptr, 0);
     for (size_t axis = wanted.size(); context.ok() && axis-- > 0;) {
       const View part = column_of(output, static_cast<int64_t>(axis));
+      if (axis == 0) {  // beyond its end, too, as on the CPU
+        context.copy(rest, part);
+        break;
+      }
       context.fill(length, 0, std::max<int64_t>(wanted[axis], 1));
       context.map(uhal_map_floor_mod, {&rest, &length}, {&part});
       context.map(uhal_map_floor_divide, {&rest, &length}, {&rest});
@@ -243,9 +294,9 @@ class SparseReshape : public Kernel {
 };
 
 // What of a sparse tensor lies in [start, start + size), as outputs `first` (places from there on), first + stride
-// (values) and first + 2 * stride (the shape, in host memory).
-void write_slice(Context& context, const View& places, const View& values, const Shape& start, const Shape& size,
-                 int first, int stride) {
+// (values) and first + 2 * stride (the shape, in host memory); how many there are.
+int64_t write_slice(Context& context, const View& places, const View& values, const Shape& start, const Shape& size,
+                    int first, int stride) {
   const auto rank = static_cast<int64_t>(start.size());
   const int64_t rows = values.elements();
   int64_t count = 0;
@@ -255,7 +306,7 @@ void write_slice(Context& context, const View& places, const View& values, const
     const View inside = context.temporary_vector(UHAL_BOOL, rows);
     const View limit = context.temporary(UHAL_INT64, nullptr, 0);
     const View total = context.temporary_vector(UHAL_INT64, 1);
-    if (!context.ok() || !context.fill(mask, 1, 1)) return;
+    if (!context.ok() || !context.fill(mask, 1, 1)) return 0;
     for (int64_t axis = 0; axis < rank; ++axis) {
       const View part = column_of(places, axis);
       const size_t i = static_cast<size_t>(axis);
@@ -269,15 +320,15 @@ void write_slice(Context& context, const View& places, const View& values, const
     context.launch(UHAL_OP_NONZERO, {&mask}, {&total});
     count = read_number(context, total);
     kept = context.temporary_vector(UHAL_INT64, count);
-    if (!context.ok()) return;
+    if (!context.ok()) return 0;
     if (count > 0) context.launch(UHAL_OP_NONZERO, {&mask}, {&total, &kept});
   }
   const View output = context.output(first, UHAL_INT64, Shape{count, rank});
   const View chosen = context.output(first + stride, values.dtype, Shape{count});
   const View host = context.output(first + 2 * stride, UHAL_INT64, Shape{rank});
-  if (!context.ok()) return;
+  if (!context.ok()) return 0;
   std::copy(size.begin(), size.end(), static_cast<int64_t*>(host.data));
-  if (count == 0) return;
+  if (count == 0) return 0;
   const uhal_index_attributes index = index_attributes(0);
   context.launch(UHAL_OP_GATHER, {&values, &kept}, {&chosen}, &index);
   context.launch(UHAL_OP_GATHER, {&places, &kept}, {&output}, &index);
@@ -286,6 +337,7 @@ void write_slice(Context& context, const View& places, const View& values, const
     const auto begin = static_cast<double>(-start[static_cast<size_t>(axis)]);
     if (begin != 0) context.map(uhal_map_scale, {&part}, {&part}, {1, begin});
   }
+  return count;
 }
 
 // SparseSlice(places, values, shape, start, size), the last three in host memory.
@@ -338,10 +390,15 @@ class SparseSplit : public Kernel {
     }
     Shape start(shape.size(), 0);
     Shape size = shape;
+    int64_t found = 0;
     for (int64_t i = 0; context.ok() && i < parts_; ++i) {
       size[axis] = shape[axis] / parts_ + (i < shape[axis] % parts_ ? 1 : 0);
-      write_slice(context, places, values, start, size, static_cast<int>(i), static_cast<int>(parts_));
+      found += write_slice(context, places, values, start, size, static_cast<int>(i), static_cast<int>(parts_));
       start[axis] += size[axis];
+    }
+    if (context.ok() && found != values.elements()) {
+      context.fail_invalid(std::to_string(values.elements() - found) + " of " + std::to_string(values.elements()) +
+                           " sparse indices are out of bounds of shape " + to_text(shape));
     }
   }
 
@@ -519,7 +576,7 @@ class FillEmptyRows : public Kernel {
     const View numbers = kRagged ? places : column_of(places, 0);
     const View counts = context.temporary_vector(UHAL_INT64, rows);
     const View starts = context.temporary_vector(UHAL_INT64, rows);
-    const View total = context.temporary_vector(UHAL_INT64, 1);
+    const View total = context.temporary_vector(UHAL_INT64, 3);  // and the least and the largest row
     const View empty = context.output(2, UHAL_BOOL, Shape{rows});
     const View map = context.output(3, UHAL_INT64, Shape{count});
     if (!context.ok()) return;
@@ -540,9 +597,19 @@ class FillEmptyRows : public Kernel {
       scan.reduction = UHAL_REDUCE_SUM;
       scan.exclusive = 1;
       context.launch(UHAL_OP_SCAN, {&counts}, {&starts}, &scan);
-      const uhal_reduce_attributes sum = reduce_attributes(UHAL_REDUCE_SUM);
-      context.launch(UHAL_OP_REDUCE, {&counts}, {&total}, &sum);
-      length = read_number(context, total);
+      context.zero(total);
+      const auto put = [&](uhal_reduction reduction, const View& from, int64_t slot) {
+        const uhal_reduce_attributes attributes = reduce_attributes(reduction);
+        const View to = total.sliced(0, slot, 1);
+        context.launch(UHAL_OP_REDUCE, {&from}, {&to}, &attributes);
+      };
+      put(UHAL_REDUCE_SUM, counts, 0);
+      if (count > 0) put(UHAL_REDUCE_MINIMUM, numbers, 1);
+      if (count > 0) put(UHAL_REDUCE_MAXIMUM, numbers, 2);
+      const Shape found = read_numbers(context, total);
+      if (!context.ok()) return;
+      if (found[1] < 0 || found[2] >= rows) return fail_outside(context, numbers, rows);
+      length = found[0];
     }
     Shape target = {length};
     if (!kRagged) target.push_back(static_cast<int64_t>(shape.size()));
@@ -563,6 +630,20 @@ class FillEmptyRows : public Kernel {
     context.map(uhal_map_add, {&map, &turn}, {&map});
     context.launch(UHAL_OP_SCATTER, {&map, &places}, {&new_places}, &index);
     context.launch(UHAL_OP_SCATTER, {&map, &values}, {&new_values}, &index);
+  }
+
+ private:
+  // Names the first row that does not exist.
+  static void fail_outside(Context& context, const View& numbers, int64_t rows) {
+    const View dense = context.temporary_vector(UHAL_INT64, numbers.elements());
+    if (!context.ok() || !context.copy(numbers, dense)) return;
+    const Shape all = read_numbers(context, dense);
+    const auto is_outside = [rows](int64_t row) { return row < 0 || row >= rows; };
+    const auto row = std::find_if(all.begin(), all.end(), is_outside);
+    if (row == all.end()) return;  // the copy failed
+    const std::string place = std::to_string(row - all.begin()) + (kRagged ? "" : ", 0");
+    context.fail_invalid("indices(" + place + ") is invalid: " + std::to_string(*row) +
+                         (*row < 0 ? " < 0" : " >= " + std::to_string(rows)));
   }
 };
 
