@@ -21,6 +21,8 @@ struct VectorOf {
   typedef T loose __attribute__((vector_size(bytes), aligned(sizeof(T)), may_alias));
 };
 
+typedef int8_t NarrowPlaces16 __attribute__((vector_size(16)));
+typedef int16_t NarrowPlaces8 __attribute__((vector_size(16)));
 typedef int32_t Places8 __attribute__((vector_size(32)));
 typedef int64_t Places4 __attribute__((vector_size(32)));
 typedef int32_t Places16 __attribute__((vector_size(64)));
@@ -98,8 +100,11 @@ UNIHAL_INLINE void join_halves(const Half& first, const Half& second, Vector& v)
 // A vector from two places, a half from each.
 template <class Vector, typename T>
 UNIHAL_INLINE void load_halves(const T* low, const T* high, Vector& v) {
-  using Half = typename VectorOf<T, sizeof(Vector) / 2>::loose;
-  join_halves(*reinterpret_cast<const Half*>(low), *reinterpret_cast<const Half*>(high), v);
+  using Half = VectorOf<T, sizeof(Vector) / 2>;
+  using Loose = typename Half::loose;
+  const typename Half::type first = *reinterpret_cast<const Loose*>(low);
+  const typename Half::type second = *reinterpret_cast<const Loose*>(high);
+  join_halves(first, second, v);
 }
 
 // As many vectors of 16 bytes as each has elements, of one or two bytes, transposed: once for each bit of an element's
@@ -107,8 +112,6 @@ UNIHAL_INLINE void load_halves(const T* low, const T* high, Vector& v) {
 template <class Vector>
 UNIHAL_INLINE void transpose_narrow(Vector* v) {
   static_assert(sizeof(Vector) == 16);
-  typedef int8_t Places1 __attribute__((vector_size(16)));
-  typedef int16_t Places2 __attribute__((vector_size(16)));
   constexpr int kCount = 16 / static_cast<int>(sizeof(v[0][0]));
 #pragma GCC unroll 4
   for (int bits = 1; bits < kCount; bits *= 2) {
@@ -117,12 +120,13 @@ UNIHAL_INLINE void transpose_narrow(Vector* v) {
     for (int i = 0; i < kCount / 2; ++i) {
       const Vector &low = v[i], &high = v[i + kCount / 2];
       if constexpr (kCount == 16) {
-        w[2 * i] = UNIHAL_SHUFFLE(low, high, Places1, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-        w[2 * i + 1] = UNIHAL_SHUFFLE(low, high, Places1, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+        w[2 * i] = UNIHAL_SHUFFLE(low, high, NarrowPlaces16, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+        w[2 * i + 1] =
+            UNIHAL_SHUFFLE(low, high, NarrowPlaces16, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
       } else {
         static_assert(kCount == 8);
-        w[2 * i] = UNIHAL_SHUFFLE(low, high, Places2, 0, 8, 1, 9, 2, 10, 3, 11);
-        w[2 * i + 1] = UNIHAL_SHUFFLE(low, high, Places2, 4, 12, 5, 13, 6, 14, 7, 15);
+        w[2 * i] = UNIHAL_SHUFFLE(low, high, NarrowPlaces8, 0, 8, 1, 9, 2, 10, 3, 11);
+        w[2 * i + 1] = UNIHAL_SHUFFLE(low, high, NarrowPlaces8, 4, 12, 5, 13, 6, 14, 7, 15);
       }
     }
 #pragma GCC unroll 16
