@@ -146,6 +146,12 @@ class Reduction {
         units_(rows_ ? kept_.count / kept_.inner() * chunks_ : kept_.count) {
     const int64_t stride = rows_ ? kept_.strides[kX][kept_.rank - 1] : reduced_.strides[kX][reduced_.rank - 1];
     in_place_ = x.dtype == compute_dtype(type) && stride == 1;
+    // The extreme of narrow integers is found where they lie, without each becoming one of 64 bits.
+    const int narrow = narrow_extreme_type(x.dtype);
+    const bool largest = reduction == UHAL_REDUCE_MAXIMUM;
+    if (!rows_ && stride == 1 && narrow != kExtremeTypes && (largest || reduction == UHAL_REDUCE_MINIMUM)) {
+      extreme_place_ = vectors().extreme_place[largest][narrow];
+    }
   }
 
   uhal_status run() {
@@ -259,6 +265,15 @@ class Reduction {
     }
     const int64_t stride = reduced_.strides[kX][reduced_.rank - 1];
     const LoadLoop load = vectors().load[x_.dtype][type_];
+    if (extreme_place_ != nullptr) {
+      for (int64_t i = 0; i < count; i += INT32_MAX) {
+        const int64_t place = extreme_place_(std::min<int64_t>(count - i, INT32_MAX), at(offset + i));
+        A extreme;
+        load(1, at(offset + i + place), 1, &extreme);
+        *value = combine<A>(step, *value, extreme);
+      }
+      return;
+    }
     BlockBuffer buffer;
     for (int64_t i = 0; i < count; i += kBlock) {
       const int64_t length = std::min(kBlock, count - i);
@@ -355,6 +370,7 @@ class Reduction {
   const int64_t chunks_;  // units along the innermost kept axis
   const int64_t units_;
   bool in_place_;
+  ExtremePlace extreme_place_ = nullptr;  // of runs of narrow integers
 };
 
 int64_t element_count(const uhal_tensor& view) {

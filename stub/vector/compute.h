@@ -104,6 +104,24 @@ inline constexpr int kExtremeInt16 = kExtremeInt32 + 3;
 inline constexpr int kExtremeUint16 = kExtremeInt32 + 4;
 inline constexpr int kExtremeTypes = kExtremeInt32 + 5;
 
+// Of the integers that are looked at as they lie; kExtremeTypes of other dtypes.
+inline constexpr int narrow_extreme_type(uhal_dtype dtype) {
+  switch (dtype) {
+    case UHAL_INT32:
+      return kExtremeInt32;
+    case UHAL_INT16:
+      return kExtremeInt16;
+    case UHAL_UINT16:
+      return kExtremeUint16;
+    case UHAL_INT8:
+      return kExtremeInt8;
+    case UHAL_UINT8:
+      return kExtremeUint8;
+    default:
+      return kExtremeTypes;
+  }
+}
+
 // tile (kByteTileRows x kByteTileColumns) = a @ b of numbers of 9 bits at most: a has, for each pair along k, two of
 // each row, b two of each column. Sums wrap.
 using ByteTile = void (*)(int64_t pairs, const int16_t* a, const int16_t* b, int32_t* tile);
