@@ -55,10 +55,10 @@ bool fit_registers(int64_t rows) {
   return std::find(std::begin(kRowsInRegisters), std::end(kRowsInRegisters), rows) != std::end(kRowsInRegisters);
 }
 
-// Whether columns_of() gives lines of rows * columns numbers so many columns where they are no more than a vector's
-// numbers: else they have more.
+// Whether columns_of() chooses so many columns, no more than a vector has numbers, for a line of rows * columns: not
+// where twice as many leave enough rows.
 template <typename T>
-constexpr bool are_columns_of(int columns, int rows) {
+constexpr bool may_have_columns(int columns, int rows) {
   return rows >= kNumbers<T> && (columns == kNumbers<T> || rows < 2 * kNumbers<T> || rows % 2 == 1);
 }
 
@@ -99,7 +99,8 @@ template <int Radix, int columns_of_lines, bool is_last, bool inverse, typename 
 UNIHAL_WIDE void run_columns(int64_t parts, int64_t stride, const Root<T>* roots, const VectorRoots<T>* row_roots,
                              const T* const* from, const T* x, T* y) {
   constexpr bool kIsFirst = columns_of_lines > 0;
-  constexpr int kLinesRead = kLines < T, kIsFirst ? columns_of_lines : kNumbers < T >> ;
+  constexpr int kColumnsRead = kIsFirst ? columns_of_lines : kNumbers<T>;
+  constexpr int kLinesRead = kLines<T, kColumnsRead>;
   if constexpr (kIsFirst) stride = kVectors<T, columns_of_lines>;
   if constexpr (is_last) parts = 1;
   const LinesInRegisters<kLinesRead, const T> lines(from);
@@ -243,7 +244,7 @@ FftPackedPlan<T>::FftPackedPlan(int64_t n)
     if constexpr (kColumns <= kNumbers<T>) {
       const bool in_registers = with_one_of<kRowsInRegisters>(rows_, [&](auto rows) {
         constexpr int kRows = decltype(rows)::value;
-        if constexpr (are_columns_of<T>(kColumns, kRows)) {
+        if constexpr (may_have_columns<T>(kColumns, kRows)) {
           run_in_registers_[0] = run_in_registers<kRows, kColumns, false, false, T>;
           run_in_registers_[1] = run_in_registers<kRows, kColumns, true, false, T>;
           run_in_registers_[2] = run_in_registers<kRows, kColumns, true, true, T>;
