@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
+import numpy as np
 import pytest
 import unihal
 
@@ -18,3 +20,13 @@ def device() -> Iterator[unihal.Device]:
     before = found.memory_stats().live_allocations
     yield found
     assert found.memory_stats().live_allocations == before
+
+
+@pytest.fixture
+def put(device: unihal.Device) -> Callable[[Any], unihal.Buffer]:
+    return lambda array: unihal.Buffer.from_numpy(array, device)
+
+
+@pytest.fixture
+def random() -> np.random.Generator:
+    return np.random.default_rng(7)
