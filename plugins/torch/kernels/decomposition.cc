@@ -57,33 +57,52 @@ at::Tensor reflect(const at::Tensor& reflectors, const at::Tensor& tau, const at
   return c - at::matmul(v, inner);
 }
 
-// (self) -> a, tau: R on and above a's diagonal, reflectors below it; column by column, as LAPACK's unblocked one
+// a = l u in a's place, without exchanged rows, by halves. A pivot below 1/2 is none: what it stands for is 0, and
+// becomes 1 here, which no other pivot of reflectors_of() is.
+void eliminate(const at::Tensor& a) {
+  const int64_t size = a.size(-1), half = size / 2, rest = size - half;
+  if (size == 1) {
+    at::Tensor(a).masked_fill_(a.abs().lt(0.5), 1);
+    return;
+  }
+  const auto block = [&a](int64_t row, int64_t rows, int64_t column, int64_t columns) {
+    return a.narrow(-2, row, rows).narrow(-1, column, columns);
+  };
+  const at::Tensor first = block(0, half, 0, half);
+  at::Tensor right = block(0, half, half, rest), below = block(half, rest, 0, half),
+             last = block(half, rest, half, rest);
+  eliminate(first);
+  right.copy_(at::linalg_solve_triangular(first, right, /*upper=*/false, /*left=*/true, /*unitriangular=*/true));
+  below.copy_(at::linalg_solve_triangular(first, below, /*upper=*/true, /*left=*/false));
+  last.sub_(at::matmul(below, right));
+  eliminate(last);
+}
+
+// (self) -> a, tau: R on and above a's diagonal, reflectors below it, from q and r: q is the first columns of
+// 1 - V T V^H, so that q - 1 = V (-T V1^H), a unit lower triangle times an upper one with -tau on its diagonal (Ballard
+// et al., Reconstructing Householder vectors from tall-skinny QR, IPDPS 2014). A tau is 0 or at least 1.
 void reflectors_of(Call& call) {
   const at::Tensor& self = call.tensor(0);
   TORCH_CHECK(self.dim() >= 2, "torch.geqrf: input must have at least 2 dimensions.");
   const int64_t m = self.size(-2), n = self.size(-1), count = std::min(m, n);
-  at::Tensor a = self.clone(at::MemoryFormat::Contiguous);
-  at::Tensor tau = at::zeros(with(batch_of(self), {count}), self.options());
-  for (int64_t i = 0; i < count && self.numel() != 0; ++i) {
-    at::Tensor column = a.narrow(-1, i, 1).narrow(-2, i, m - i);
-    const at::Tensor first = column.narrow(-2, 0, 1).clone();
-    const at::Tensor length = at::linalg_vector_norm(column, 2, {-2}, /*keepdim=*/true);
-    const at::Tensor rest = at::linalg_vector_norm(column.narrow(-2, 1, m - i - 1), 2, {-2}, /*keepdim=*/true);
-    at::Tensor is_done = rest.eq(0);
-    if (self.is_complex()) is_done = is_done.logical_and(at::imag(first).eq(0));
-    const at::Tensor real = self.is_complex() ? at::real(first) : first;
-    const at::Tensor last = at::where(is_done, real, at::where(real.lt(0), length, length.neg())).to(a.scalar_type());
-    const at::Tensor safe = at::where(is_done, at::ones_like(last), last);
-    const at::Tensor factor = ((last - first) / safe).masked_fill(is_done, 0);
-    at::Tensor v = column / at::where(is_done, at::ones_like(first), first - last);
-    v.narrow(-2, 0, 1).fill_(1);
-    tau.narrow(-1, i, 1).copy_(factor.squeeze(-1));
-    if (i + 1 < n) {
-      at::Tensor right = a.narrow(-1, i + 1, n - i - 1).narrow(-2, i, m - i);
-      right.sub_(factor.conj() * at::matmul(v, at::matmul(v.mH(), right)));
+  at::Tensor a = empty(self.sizes(), self.scalar_type());
+  at::Tensor tau = empty(with(batch_of(self), {count}), self.scalar_type());
+  if (self.numel() != 0) {
+    at::Tensor v = call.scratch(with(batch_of(self), {m, count}), self.scalar_type());
+    const at::Tensor r = call.scratch(with(batch_of(self), {count, n}), self.scalar_type());
+    factor_qr(call, self, v, r);
+    v.diagonal(0, -2, -1).sub_(1);
+    const at::Tensor top = v.narrow(-2, 0, count);
+    eliminate(top);
+    if (m > count) {
+      at::Tensor below = v.narrow(-2, count, m - count);
+      below.copy_(at::linalg_solve_triangular(top, below, /*upper=*/true, /*left=*/false));
     }
-    column.copy_(v.masked_fill(is_done, 0));
-    column.narrow(-2, 0, 1).copy_(last);
+    const at::Tensor pivots = top.diagonal(0, -2, -1);
+    tau.copy_(pivots.neg().masked_fill(pivots.eq(1), 0));
+    a.zero_();
+    a.narrow(-1, 0, count).copy_(v.tril(-1));
+    a.narrow(-2, 0, count).add_(r);
   }
   call.set_result(0, a);
   call.set_result(1, tau);
