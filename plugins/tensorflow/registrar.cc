@@ -106,6 +106,7 @@ void register_all(Registrar& registrar) {
                              register_numerics,
                              register_partition,
                              register_sparse,
+                             register_sparse_segments,
                              register_space,
                              register_detection,
                              register_color,

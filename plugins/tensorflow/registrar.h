@@ -117,6 +117,7 @@ void register_slice(Registrar& registrar);
 void register_softmax(Registrar& registrar);
 void register_space(Registrar& registrar);
 void register_sparse(Registrar& registrar);
+void register_sparse_segments(Registrar& registrar);
 void register_stateful_random(Registrar& registrar);
 void register_variable(Registrar& registrar);
 void register_variable_index(Registrar& registrar);

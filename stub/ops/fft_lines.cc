@@ -15,6 +15,48 @@
 namespace unihal::stub {
 namespace {
 
+// Above it Bluestein's convolution costs less than sums over all pairs.
+constexpr int kLargestRadix = 61;
+
+// Calls run(constant) with the radix as a constant, for one that has a butterfly.
+template <class Run>
+void with_radix(int radix, const Run& run) {
+  switch (radix) {
+    case 2:
+      return run(std::integral_constant<int, 2>());
+    case 3:
+      return run(std::integral_constant<int, 3>());
+    case 4:
+      return run(std::integral_constant<int, 4>());
+    case 5:
+      return run(std::integral_constant<int, 5>());
+    case 8:
+      return run(std::integral_constant<int, 8>());
+    default:
+      return run(std::integral_constant<int, 16>());
+  }
+}
+
+bool has_butterfly(int radix) { return radix <= 5 || radix == 8 || radix == 16; }
+
+// The radices of a length, with the largest butterflies; none if a prime factor is too large for one. First and last
+// are radices with a butterfly of their own, if there are any: these passes go to and from lines.
+std::vector<int> radices_of(int64_t n) {
+  std::vector<int> radices, others;
+  int twos = 0;
+  for (; n % 2 == 0; n /= 2) ++twos;
+  for (int passes = (twos + 3) / 4; passes > 0; --passes) {
+    radices.push_back(1 << (twos / passes));
+    twos -= twos / passes;
+  }
+  for (int prime = 3; prime <= kLargestRadix; prime += 2) {
+    for (; n % prime == 0; n /= prime) (has_butterfly(prime) ? radices : others).push_back(prime);
+  }
+  radices.insert(radices.begin() + (radices.empty() ? 0 : 1), others.begin(), others.end());
+  if (n > 1) radices.clear();
+  return radices;
+}
+
 // Elements of a line that are moved before the next line's, so that rows stay in the first-level cache.
 constexpr int64_t kTile = 16;
 
@@ -451,22 +493,6 @@ std::vector<T> conjugate_chirp(int64_t n, int64_t length, const std::vector<T>& 
 }
 
 }  // namespace
-
-std::vector<int> radices_of(int64_t n) {
-  std::vector<int> radices, others;
-  int twos = 0;
-  for (; n % 2 == 0; n /= 2) ++twos;
-  for (int passes = (twos + 3) / 4; passes > 0; --passes) {
-    radices.push_back(1 << (twos / passes));
-    twos -= twos / passes;
-  }
-  for (int prime = 3; prime <= kLargestRadix; prime += 2) {
-    for (; n % prime == 0; n /= prime) (has_butterfly(prime) ? radices : others).push_back(prime);
-  }
-  radices.insert(radices.begin() + (radices.empty() ? 0 : 1), others.begin(), others.end());
-  if (n > 1) radices.clear();
-  return radices;
-}
 
 template <typename T>
 RootsOfUnity<T>::RootsOfUnity(int64_t n) {

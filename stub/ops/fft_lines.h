@@ -22,33 +22,6 @@ using Loose = typename VectorOf<T, 32>::loose;
 template <typename T>
 inline constexpr int64_t kWidth = 32 / static_cast<int64_t>(sizeof(T));
 
-// Above it Bluestein's convolution costs less than sums over all pairs.
-constexpr int kLargestRadix = 61;
-// The radices of a length, with the largest butterflies; none if a prime factor is too large for one. First and last
-// are radices with a butterfly of their own, if there are any: these passes go to and from lines.
-std::vector<int> radices_of(int64_t n);
-
-// Calls run(constant) with the radix as a constant, for one that has a butterfly.
-template <class Run>
-void with_radix(int radix, const Run& run) {
-  switch (radix) {
-    case 2:
-      return run(std::integral_constant<int, 2>());
-    case 3:
-      return run(std::integral_constant<int, 3>());
-    case 4:
-      return run(std::integral_constant<int, 4>());
-    case 5:
-      return run(std::integral_constant<int, 5>());
-    case 8:
-      return run(std::integral_constant<int, 8>());
-    default:
-      return run(std::integral_constant<int, 16>());
-  }
-}
-
-inline bool has_butterfly(int radix) { return radix <= 5 || radix == 8 || radix == 16; }
-
 // Lines that are transformed together, a vector of lanes: as many again would put long lines out of the second-level
 // cache (2048 complex numbers of float32, for which two buffers of 128 KiB do, took a third longer).
 template <typename T>

@@ -420,3 +420,19 @@ def test_places_of_extremes_in_short_rows(dtype: torch.dtype, length: int) -> No
         _check(partial(find, dim=-1), x)
         for take in _SHORT_ROWS:
             _check(_both(take, partial(find, dim=-1)), x)
+
+
+@pytest.mark.parametrize("driver", [None, "gels", "gelsd"])
+@pytest.mark.parametrize("columns", [1, 3])
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [((1, 5, 3), (4, 5)), ((4, 5, 3), (1, 5)), ((2, 1, 5, 3), (1, 3, 5)), ((1, 3, 5), (4, 3)), ((4, 5, 3), (4, 5))],
+)
+def test_least_squares_of_broadcast_batches(
+    driver: str | None, columns: int, left: tuple[int, ...], right: tuple[int, ...]
+) -> None:
+    # Few columns go another way than many, and a rank that is surely full another one than one that is not.
+    torch.manual_seed(5)
+    a, b = torch.randn(left, dtype=torch.float64), torch.randn(*right, columns, dtype=torch.float64)
+    _check(lambda x, y: torch.linalg.lstsq(x, y, driver=driver)[0], a, b, exact=False, rtol=1e-11, atol=1e-11)
+    _check(lambda x, y: torch.linalg.lstsq(x, y, driver=driver)[2], a, b)

@@ -251,8 +251,8 @@ struct Orthogonal {
 
 Orthogonal factor_least_squares(Call& call, const at::Tensor& a, const at::Tensor& b) {
   const int64_t m = a.size(-2), n = a.size(-1), inner = std::min(m, n);
-  if (m >= n && b.size(-1) <= n / 2) {
-    // Few columns behind those of A become q^H b without q.
+  if (m >= n && b.size(-1) <= n / 2 && batch_of(a) == batch_of(b)) {
+    // Few columns behind those of A become q^H b without q, where no axis is broadcast.
     const at::Tensor both = call.keep(at::cat({a, b}, -1));
     const int64_t columns = both.size(-1);
     const at::Tensor all = call.scratch(with(batch_of(a), {std::min(m, columns), columns}), a.scalar_type());
