@@ -1,5 +1,8 @@
 #include "stub/ops/dense.h"
 
+#include "stub/ops/substitution.h"
+#include "stub/vector/vectorize.h"
+
 namespace unihal::stub {
 namespace {
 
@@ -150,29 +153,66 @@ struct TriangleForm {
   bool begins_first() const { return (stored_upper != transposed) == from_right; }
 };
 
-// op(a) x = b, or x op(a) = b, in b's place; x is m x n. Halves of a triangle are apart by a product, which takes two
-// thirds of the time of a solution with as many operations (OpenBLAS, 512 x 512).
+// Whether right sides are adjacent, so many that packing the triangle is worth it, and vectors as long as it takes.
 template <typename T>
-void solve_by_halves(const TriangleForm& form, int64_t m, int64_t n, const T* a, int64_t a_step, T* x, int64_t x_step) {
-  constexpr int64_t kWhole = 64, kFewest = 32;
-  const Lapack<T>* const library = lapack<T>();
+bool takes_vectors(const TriangleForm& form, int64_t right_sides) {
+  return !kIsComplex<T> && form.from_right && right_sides >= 16 && has_wide_vectors();
+}
+
+// x op(a) = b in b's place, by columns; x is m x n. In rows, as they lie, it is a triangle divided by from the left.
+// False: no memory.
+template <typename T>
+bool solve_rows(const TriangleForm& form, int64_t m, int64_t n, const T* a, int64_t a_step, T* x, int64_t x_step) {
+  const bool lower = form.begins_first();
+  const int64_t turned = lower ? 1 : -1;
+  const int64_t row_step = form.transposed ? turned : turned * a_step;
+  const int64_t column_step = form.transposed ? turned * a_step : turned;
+  ScratchFrame frame;
+  T* const packed = frame.take<T>(packed_triangle_size<T>(n));
+  if (packed == nullptr) return false;
+  pack_triangle<T>({lower ? a : a + (n - 1) * (a_step + 1), n, row_step, column_step, form.unit_diagonal}, packed);
+  T* const first_row = lower ? x : x + (n - 1) * x_step;
+  std::atomic<bool> complete{true};
+  parallel_for(m, n * n / 8, kSidesTogether<T>, [&](int64_t begin, int64_t end) {
+    ScratchFrame own;
+    T* const sides = own.take<T>(packed_sides_size<T>(n));
+    if (sides == nullptr) {
+      complete = false;
+    } else {
+      solve_in_vectors<T>(n, packed, end - begin, first_row + begin, turned * x_step, sides);
+    }
+  });
+  return complete;
+}
+
+// op(a) x = b, or x op(a) = b, in b's place; x is m x n. Halves of a long triangle are apart by a product, which takes
+// two thirds of the time of trsm with as many operations (OpenBLAS, 512 x 512). False: no memory.
+template <typename T>
+bool solve_by_halves(const TriangleForm& form, int64_t m, int64_t n, const T* a, int64_t a_step, T* x, int64_t x_step) {
+  constexpr int64_t kLongest = 1024;  // so many rows of packed right sides fit a second-level cache
   const int64_t size = form.from_right ? n : m, others = form.from_right ? m : n;
-  if (size <= kWhole || others < kFewest || library->gemm == nullptr) {
+  const bool in_vectors = takes_vectors<T>(form, others);
+  const bool whole = in_vectors ? size <= kLongest : size <= 64 || others < 32;
+  if constexpr (!kIsComplex<T>) {
+    if (in_vectors && whole) return solve_rows(form, m, n, a, a_step, x, x_step);
+  }
+  if (whole || lapack<T>()->gemm == nullptr) {
     const int32_t rows = narrow(m), columns = narrow(n), a_stride = narrow(a_step), x_stride = narrow(x_step);
     const T one(1);
-    library->trsm(form.from_right ? "R" : "L", form.stored_upper ? "U" : "L", form.transposed ? "T" : "N",
-                  form.unit_diagonal ? "U" : "N", &rows, &columns, &one, a, &a_stride, x, &x_stride, 1, 1, 1, 1);
-    return;
+    lapack<T>()->trsm(form.from_right ? "R" : "L", form.stored_upper ? "U" : "L", form.transposed ? "T" : "N",
+                      form.unit_diagonal ? "U" : "N", &rows, &columns, &one, a, &a_stride, x, &x_stride, 1, 1, 1, 1);
+    return true;
   }
-  const int64_t half = (size / 2 + kWhole - 1) / kWhole * kWhole, rest = size - half;
+  constexpr int64_t kAlign = 64;
+  const int64_t half = (size / 2 + kAlign - 1) / kAlign * kAlign, rest = size - half;
   const T* const between = form.stored_upper ? a + half * a_step : a + half;
   T* const second_x = x + half * (form.from_right ? x_step : 1);
   const auto solve_first = [&] {
-    solve_by_halves(form, form.from_right ? m : half, form.from_right ? half : n, a, a_step, x, x_step);
+    return solve_by_halves(form, form.from_right ? m : half, form.from_right ? half : n, a, a_step, x, x_step);
   };
   const auto solve_second = [&] {
-    solve_by_halves(form, form.from_right ? m : rest, form.from_right ? rest : n, a + half * (a_step + 1), a_step,
-                    second_x, x_step);
+    return solve_by_halves(form, form.from_right ? m : rest, form.from_right ? rest : n, a + half * (a_step + 1),
+                           a_step, second_x, x_step);
   };
   // What the half that is solved is to the other one.
   const auto subtract = [&](const T* solved, int64_t solved_size, T* other, int64_t other_size) {
@@ -185,14 +225,13 @@ void solve_by_halves(const TriangleForm& form, int64_t m, int64_t n, const T* a,
     }
   };
   if (form.begins_first()) {
-    solve_first();
+    if (!solve_first()) return false;
     subtract(x, half, second_x, rest);
-    solve_second();
-  } else {
-    solve_second();
-    subtract(second_x, rest, x, half);
-    solve_first();
+    return solve_second();
   }
+  if (!solve_second()) return false;
+  subtract(second_x, rest, x, half);
+  return solve_first();
 }
 
 template <typename T>
@@ -222,9 +261,11 @@ bool solve_triangular(bool upper, bool unit_diagonal, bool conjugated, const Mat
   const bool as_it_is = factor.in_columns();
   const bool stored_upper = as_it_is == upper;
   const TriangleForm form = {from_right, stored_upper, as_it_is == from_right, unit_diagonal};
-  solve_by_halves<T>(form, from_right ? x.columns : x.rows, from_right ? x.rows : x.columns, factor.data,
-                     as_it_is ? factor.column_stride : factor.row_stride, result.data,
-                     from_right ? result.row_stride : result.column_stride);
+  if (!solve_by_halves<T>(form, from_right ? x.columns : x.rows, from_right ? x.rows : x.columns, factor.data,
+                          as_it_is ? factor.column_stride : factor.row_stride, result.data,
+                          from_right ? result.row_stride : result.column_stride)) {
+    return false;
+  }
   if (result.data != x.data) copy_matrix(result, x);
   return true;
 }

@@ -669,63 +669,55 @@ UNIHAL_VECTORIZED void scatter_run(const ScatterPart& part, int64_t count, const
   }
 }
 
-// Where updates with an index each of several components go, from `first` on; kNowhere where an element is not of this
-// part, or does not exist. `components` is a constant where there are as many.
-constexpr int64_t kNowhere = INT64_MIN;
+// Elements with an index each of several components, which are overwritten. `strides` are constants, as `components`
+// is, where most are: then nothing but the element's place is computed, and all that it takes stays in registers.
+struct RunStrides {
+  int64_t from, to, index, component;
+};
 
-template <class Index>
-UNIHAL_INLINE void places_of_many(const ScatterPart& part, int components, int64_t count, const Index* indices,
-                                  int64_t stride, int64_t first, int64_t* places) {
+template <class Index, class T>
+UNIHAL_INLINE void scatter_by_several(const ScatterPart& part, int components, bool wraps, int64_t count,
+                                      const int64_t* offsets, const RunStrides& strides) {
   const IndexProblem& problem = part.problem;
-  for (int64_t i = 0; i < count; ++i, indices += stride) {
-    int64_t offset = 0, place = 0;
+  const T* const from = static_cast<const T*>(problem.rows.data) + offsets[kRows];
+  T* const to = static_cast<T*>(problem.data.data) + offsets[kData];
+  const Index* const indices = static_cast<const Index*>(problem.indices.data) + offsets[kIndices];
+  const int64_t first = part.first_place;
+  const auto own = static_cast<uint64_t>(part.last_place - first);
+  int64_t lengths[UHAL_MAX_RANK], steps[UHAL_MAX_RANK];
+  std::copy_n(problem.lengths, components, lengths);
+  std::copy_n(problem.strides, components, steps);
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t offset = i * strides.to, place = 0;
     bool inside = true;
     for (int c = 0; c < components; ++c) {
-      int64_t index = indices[c * problem.component_stride];
-      if (part.wraps && index < 0) index += problem.lengths[c];
-      inside &= static_cast<uint64_t>(index) < static_cast<uint64_t>(problem.lengths[c]);
-      offset += index * problem.strides[c];
-      place = place * problem.lengths[c] + index;
+      int64_t index = indices[i * strides.index + c * strides.component];
+      if (wraps && index < 0) index += lengths[c];
+      inside &= static_cast<uint64_t>(index) < static_cast<uint64_t>(lengths[c]);
+      offset += index * steps[c];
+      place = place * lengths[c] + index;
     }
-    if (!inside) {
-      int64_t unused;
-      part.resolver.resolve(first + i * stride, &unused, &place);  // to be reported
-      offset = kNowhere;
-    } else if (place < part.first_place || place >= part.last_place) {
-      offset = kNowhere;
+    if (inside) {
+      if (static_cast<uint64_t>(place - first) < own) to[offset] = from[i * strides.from];
+    } else {
+      int64_t unused_offset, unused_place;
+      part.resolver.resolve(offsets[kIndices] + i * strides.index, &unused_offset, &unused_place);  // to be reported
     }
-    places[i] = offset;
   }
 }
 
-// Elements with an index each of several components, which are overwritten: the lines of some are asked for before the
-// first of them is written, for stores wait for one line after the other.
 template <class Index, class T>
-void scatter_run_of_many(const ScatterPart& part, int64_t count, const int64_t* offsets, const int64_t* strides) {
-  constexpr int64_t kPiece = 32;
-  const IndexProblem& problem = part.problem;
-  const T* from = static_cast<const T*>(problem.rows.data) + offsets[kRows];
-  T* to = static_cast<T*>(problem.data.data) + offsets[kData];
-  const int64_t from_stride = strides[kRows], to_stride = strides[kData], stride = strides[kIndices];
-  int64_t first = offsets[kIndices];
-  for (int64_t begin = 0; begin < count; begin += kPiece) {
-    const int64_t together = std::min(kPiece, count - begin);
-    const Index* const indices = static_cast<const Index*>(problem.indices.data) + first;
-    int64_t places[kPiece];
-    if (problem.components == 2) {
-      places_of_many(part, 2, together, indices, stride, first, places);
-    } else {
-      places_of_many(part, problem.components, together, indices, stride, first, places);
-    }
-    for (int64_t i = 0; i < together; ++i) {
-      if (places[i] != kNowhere) __builtin_prefetch(to + i * to_stride + places[i], 1);
-    }
-    for (int64_t i = 0; i < together; ++i) {
-      if (places[i] != kNowhere) to[i * to_stride + places[i]] = from[i * from_stride];
-    }
-    to += together * to_stride;
-    from += together * from_stride;
-    first += together * stride;
+UNIHAL_VECTORIZED void scatter_run_of_many(const ScatterPart& part, int64_t count, const int64_t* offsets,
+                                           const int64_t* strides) {
+  const int components = part.problem.components;
+  const RunStrides any = {strides[kRows], strides[kData], strides[kIndices], part.problem.component_stride};
+  constexpr RunStrides kDense = {1, 0, 2, 1};  // places and values one after the other
+  const bool dense =
+      any.from == kDense.from && any.to == kDense.to && any.index == kDense.index && any.component == kDense.component;
+  if (components == 2 && dense && !part.wraps) {
+    scatter_by_several<Index, T>(part, 2, false, count, offsets, kDense);
+  } else {
+    scatter_by_several<Index, T>(part, components, part.wraps, count, offsets, any);
   }
 }
 

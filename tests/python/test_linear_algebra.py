@@ -221,11 +221,14 @@ def test_linear_algebra_says_what_it_takes(put: Put) -> None:
 
 
 @pytest.mark.parametrize("dtype", NUMBERS)
-@pytest.mark.parametrize(("n", "columns"), [(65, 40), (128, 32), (200, 70), (200, 31)])
+@pytest.mark.parametrize(
+    ("n", "columns"),
+    [(1, 16), (5, 17), (16, 15), (31, 48), (64, 97), (65, 40), (128, 32), (200, 70), (200, 31), (1100, 20)],
+)
 @pytest.mark.parametrize("upper", [False, True])
 @pytest.mark.parametrize("a_in_columns", [False, True])
 @pytest.mark.parametrize("x_in_columns", [False, True])
-def test_triangular_systems_in_halves(
+def test_triangular_systems_in_vectors_and_halves(
     put: Put,
     random: np.random.Generator,
     dtype: str,
@@ -235,7 +238,7 @@ def test_triangular_systems_in_halves(
     a_in_columns: bool,
     x_in_columns: bool,
 ) -> None:
-    """Of more than 64 rows and many columns, whichever way operands lie; the other triangle is not read."""
+    """Panels and vectors that are full and not, whichever way operands lie; the other triangle is not read."""
     a = matrices(random, dtype, n, n) / n + 2 * np.eye(n, dtype=dtype)
     b = matrices(random, dtype, n, columns)
     read = np.triu(a) if upper else np.tril(a)

@@ -63,20 +63,33 @@ std::vector<T> read_elements(Context& context, const std::vector<View>& views, T
 
 }  // namespace
 
-Shape read_numbers(Context& context, const View& numbers) {
-  const int64_t count[] = {numbers.elements()};
-  if (!context.ok() || count[0] == 0) return {};
-  View wide(numbers.data, numbers.dtype, count, 1);
-  if (numbers.dtype != UHAL_INT64) {
+HostNumbers::HostNumbers(Context& context, const View& view) {
+  const int64_t count[] = {view.elements()};
+  if (!context.ok() || count[0] == 0) return;
+  View wide(view.data, view.dtype, count, 1);
+  if (view.dtype != UHAL_INT64) {
     const View given = wide;
     wide = context.temporary(UHAL_INT64, count, 1);
-    if (!context.ok() || !context.cast(given, wide)) return {};
+    if (!context.ok() || !context.cast(given, wide)) return;
   }
-  Shape result(static_cast<size_t>(count[0]));
-  uhal_status status =
-      uhal_copy(context.stream(), result.data(), wide.data, result.size() * sizeof(int64_t), UHAL_COPY_DEVICE_TO_HOST);
+  const auto size = static_cast<size_t>(count[0]);
+  uhal_device_properties properties = {};
+  properties.struct_size = sizeof properties;
+  uhal_status status = uhal_device_properties_get(uhal_stream_device(context.stream()), &properties);
+  const bool copies = properties.unified_memory == 0;
+  if (status == UHAL_OK && copies) {
+    copy_.resize(size);
+    status = uhal_copy(context.stream(), copy_.data(), wide.data, size * sizeof(int64_t), UHAL_COPY_DEVICE_TO_HOST);
+  }
   if (status == UHAL_OK) status = uhal_stream_synchronize(context.stream());
-  return context.check(status) ? result : Shape();
+  if (!context.check(status)) return;
+  first_ = copies ? copy_.data() : static_cast<const int64_t*>(wide.data);
+  size_ = size;
+}
+
+Shape read_numbers(Context& context, const View& numbers) {
+  const HostNumbers read(context, numbers);
+  return Shape(read.begin(), read.end());
 }
 
 int64_t read_number(Context& context, const View& number) {

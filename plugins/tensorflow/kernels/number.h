@@ -8,7 +8,26 @@ namespace unihal::tensorflow {
 // The one element of a view, as an integer; waits for the stream. 0 if the context has failed.
 int64_t read_number(Context& context, const View& number);
 
-// All elements of a dense view as integers; waits for the stream.
+// All elements of a dense view as integers that the host looks at; waits for the stream. They are copied unless the
+// host may touch the device's memory. None if the context has failed.
+class HostNumbers {
+ public:
+  HostNumbers(Context& context, const View& view);
+  HostNumbers(const HostNumbers&) = delete;
+  HostNumbers& operator=(const HostNumbers&) = delete;
+
+  const int64_t* begin() const { return first_; }
+  const int64_t* end() const { return first_ + size_; }
+  size_t size() const { return size_; }
+  int64_t operator[](size_t i) const { return first_[i]; }
+
+ private:
+  Shape copy_;
+  const int64_t* first_ = nullptr;
+  size_t size_ = 0;
+};
+
+// The same as a vector, for few.
 Shape read_numbers(Context& context, const View& numbers);
 
 // All elements of dense views of int32, int64 or real numbers, one view after the other; waits for the stream once.

@@ -36,7 +36,7 @@ class SparseToDense : public Kernel {
       return context.fail_invalid("sparse_values has incorrect shape " + to_text(values) + ", should be [] or [" +
                                   std::to_string(count) + "], and default_value should be a scalar");
     }
-    const Shape numbers = read_numbers(context, given);
+    const HostNumbers numbers(context, given);
     if (!context.ok() || !check_places(context, numbers, shape)) return;
     const View output = context.output(0, values.dtype, shape);
     if (!context.ok() || output.elements() == 0) return;
@@ -56,7 +56,7 @@ class SparseToDense : public Kernel {
  private:
   // The element of the first place that is outside the shape, or does not come after the one before if that is asked
   // for; the number of elements if there is none. `depth` is a constant for matrices, which are most.
-  size_t first_fault(size_t depth, const Shape& numbers, const Shape& shape, bool* inside) const {
+  size_t first_fault(size_t depth, const HostNumbers& numbers, const Shape& shape, bool* inside) const {
     uint64_t before = 0;  // in row-major order, from 1 on
     for (size_t at = 0; at < numbers.size(); at += depth) {
       uint64_t number = 0;
@@ -72,19 +72,18 @@ class SparseToDense : public Kernel {
     return numbers.size();
   }
 
-  bool check_places(Context& context, const Shape& numbers, const Shape& shape) const {
+  bool check_places(Context& context, const HostNumbers& numbers, const Shape& shape) const {
     const size_t depth = shape.size();
     if (depth == 0) return true;
     bool inside = true;
     const size_t at =
         depth == 2 ? first_fault(2, numbers, shape, &inside) : first_fault(depth, numbers, shape, &inside);
     if (at == numbers.size()) return true;
-    const auto place = numbers.begin() + static_cast<std::ptrdiff_t>(at),
-               end = place + static_cast<std::ptrdiff_t>(depth);
+    const int64_t *const place = numbers.begin() + at, *const end = place + depth;
     std::string text = "indices[" + std::to_string(at / depth) + "] = " + to_text(Shape(place, end));
     if (!inside) {
       text += " is out of bounds: need 0 <= index < " + to_text(shape);
-    } else if (std::equal(place, end, place - static_cast<std::ptrdiff_t>(depth))) {
+    } else if (std::equal(place, end, place - depth)) {
       text += " is repeated";
     } else {
       text +=
@@ -518,9 +517,9 @@ class FillEmptyRows : public Kernel {
   static void fail_outside(Context& context, const View& numbers, int64_t rows) {
     const View dense = context.temporary_vector(UHAL_INT64, numbers.elements());
     if (!context.ok() || !context.copy(numbers, dense)) return;
-    const Shape all = read_numbers(context, dense);
+    const HostNumbers all(context, dense);
     const auto is_outside = [rows](int64_t row) { return row < 0 || row >= rows; };
-    const auto row = std::find_if(all.begin(), all.end(), is_outside);
+    const int64_t* const row = std::find_if(all.begin(), all.end(), is_outside);
     if (row == all.end()) return;  // the copy failed
     const std::string place = std::to_string(row - all.begin()) + (kRagged ? "" : ", 0");
     context.fail_invalid("indices(" + place + ") is invalid: " + std::to_string(*row) +
