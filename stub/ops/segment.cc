@@ -198,10 +198,10 @@ constexpr int64_t kRowsTogether = 16;
 // Segments of rows that were looked up together.
 constexpr int64_t kSegmentsTogether = 64;
 
-// Combines a segment's rows with its sum, as SumRows does where sums are of floating numbers: these stay in registers
-// from row to row, the others go through memory with each.
+// Combines a segment's rows with its sum where there is no CombineRows, which keeps it in registers from row to row: it
+// goes through memory with each.
 template <class T, class Combine, bool weighted>
-UNIHAL_VECTORIZED void combine_rows(int64_t length, int64_t ahead, const SegmentRows& segment) {
+UNIHAL_VECTORIZED void combine_in_memory(int64_t length, int64_t ahead, const SegmentRows& segment) {
   T* __restrict const sum = static_cast<T*>(segment.sum);
   for (int64_t k = 0; k < segment.count; ++k) {
     const T* const row = static_cast<const T*>(segment.rows[k]);
@@ -377,11 +377,13 @@ class Reducer {
     if (!take_weights(frame) || !take_repeated(frame)) return fail_without_memory();
     if (kSums) {
       sums_stored_ = repeated_ == nullptr && x_.is_dense();
-      sum_rows_ = vectors().sum_rows(sums_stored_ ? problem_.x.dtype : compute_dtype(type_));
-      if (sum_rows_ == nullptr) {  // a dtype whose rows have to be converted
+      combine_rows_ = vectors().combine_rows(UHAL_REDUCE_SUM, sums_stored_ ? problem_.x.dtype : compute_dtype(type_));
+      if (combine_rows_ == nullptr) {  // a dtype whose rows have to be converted
         sums_stored_ = false;
-        sum_rows_ = vectors().sum_rows(compute_dtype(type_));
+        combine_rows_ = vectors().combine_rows(UHAL_REDUCE_SUM, compute_dtype(type_));
       }
+    } else if (weights_ == nullptr) {
+      combine_rows_ = vectors().combine_rows(problem_.attributes.reduction, compute_dtype(type_));
     }
     if constexpr (std::is_integral_v<T> && std::is_same_v<Combine, Sum>) {
       if (repeated_ != nullptr && length == 1 && weights_ == nullptr &&
@@ -631,7 +633,7 @@ class Reducer {
       const void* const rows[] = {row, row};
       const T* const weight = weights_ != nullptr ? weights_ + element * weight_step_ : nullptr;
       const SegmentRows one = {rows, 1, weight, 1, sum, element == begin};
-      sum_rows_(length, 1, 1, &one);
+      combine_rows_(length, 1, 1, &one);
     }
     if (problem_.attributes.reduction == UHAL_REDUCE_MEAN && begin < end) {
       for (int64_t i = 0; i < length; ++i) sum[i] /= static_cast<T>(end - begin);
@@ -714,10 +716,10 @@ class Reducer {
   }
 
   void combine_all(int64_t count, int64_t ahead, const SegmentRows* segments) const {
-    if constexpr (kSums) {
-      sum_rows_(x_.length(), ahead, count, segments);
-    } else {
-      const auto combine = weights_ != nullptr ? combine_rows<T, Combine, true> : combine_rows<T, Combine, false>;
+    if (combine_rows_ != nullptr) return combine_rows_(x_.length(), ahead, count, segments);
+    if constexpr (!kSums) {
+      const auto combine =
+          weights_ != nullptr ? combine_in_memory<T, Combine, true> : combine_in_memory<T, Combine, false>;
       for (int64_t i = 0; i < count; ++i) combine(x_.length(), ahead, segments[i]);
     }
   }
@@ -861,8 +863,8 @@ class Reducer {
   const T* weights_ = nullptr;
   int64_t weight_step_ = 0;
   const T* repeated_ = nullptr;
-  SumRows sum_rows_ = nullptr;
-  bool sums_stored_ = false;  // sum_rows_ takes rows as they are stored
+  CombineRows combine_rows_ = nullptr;
+  bool sums_stored_ = false;  // combine_rows_ takes rows as they are stored
   std::atomic<bool> exhausted_{false};
 };
 

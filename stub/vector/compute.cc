@@ -14,7 +14,7 @@ namespace unihal::stub {
   extern const ReduceRun kReduceRuns[kReduceSteps][kComputeTypes];              \
   extern const ReduceRows kReduceRows[kReduceSteps][kComputeTypes];             \
   extern const ExtremePlace kExtremePlaces[2][kExtremeTypes];                   \
-  SumRows sum_rows_of(uhal_dtype dtype);                                        \
+  CombineRows combine_rows_of(uhal_reduction reduction, uhal_dtype dtype);      \
   SumLookedUp sum_looked_up_of(uhal_dtype dtype);                               \
   extern const ByteTile kByteTile;                                              \
   extern const StreamLines kStreamLines;                                        \
@@ -31,16 +31,17 @@ UHAL_DECLARE(avx512)
 
 namespace {
 
-#define UHAL_MAKE(set)                                                                                  \
-  make(#set, set::kMapLoops, set::kMapLoopsOfSame, set::kLoadLoops, set::kStoreLoops, set::kReduceRuns, \
-       set::kReduceRows, set::kExtremePlaces, set::sum_rows_of, set::sum_looked_up_of, set::kByteTile,  \
+#define UHAL_MAKE(set)                                                                                     \
+  make(#set, set::kMapLoops, set::kMapLoopsOfSame, set::kLoadLoops, set::kStoreLoops, set::kReduceRuns,    \
+       set::kReduceRows, set::kExtremePlaces, set::combine_rows_of, set::sum_looked_up_of, set::kByteTile, \
        set::kStreamLines, set::kRandomLoops, set::add_complex_loops)
 
 template <class Map, class Load, class Store, class Run, class Rows, class Places>
 InstructionSet make(const char* name, const Map& map, const Map& map_of_same, const Load& load, const Store& store,
-                    const Run& run, const Rows& rows, const Places& places, SumRows (*sum_rows)(uhal_dtype),
-                    SumLookedUp (*sum_looked_up)(uhal_dtype), ByteTile byte_tile, StreamLines stream_lines,
-                    const RandomLoops& random, void (*add_complex_loops)(InstructionSet&)) {
+                    const Run& run, const Rows& rows, const Places& places,
+                    CombineRows (*combine_rows)(uhal_reduction, uhal_dtype), SumLookedUp (*sum_looked_up)(uhal_dtype),
+                    ByteTile byte_tile, StreamLines stream_lines, const RandomLoops& random,
+                    void (*add_complex_loops)(InstructionSet&)) {
   InstructionSet set = {};
   set.name = name;
   std::memcpy(set.map, map, sizeof map);
@@ -50,7 +51,7 @@ InstructionSet make(const char* name, const Map& map, const Map& map_of_same, co
   std::memcpy(set.reduce_run, run, sizeof run);
   std::memcpy(set.reduce_rows, rows, sizeof rows);
   std::memcpy(set.extreme_place, places, sizeof places);
-  set.sum_rows = sum_rows;
+  set.combine_rows = combine_rows;
   set.sum_looked_up = sum_looked_up;
   set.byte_tile = byte_tile;
   set.stream_lines = stream_lines;

@@ -128,7 +128,8 @@ using ByteTile = void (*)(int64_t pairs, const int16_t* a, const int16_t* b, int
 inline constexpr int64_t kByteTileRows = 6;
 inline constexpr int64_t kByteTileColumns = 16;
 
-// Rows of one segment, which are added to its sum in their order. The sum and the weights are of the compute type.
+// Rows of one segment, which are combined with its sum (or its extremes) in their order. The sum and the weights are of
+// the compute type.
 struct SegmentRows {
   const void* const* rows;
   int64_t count;        // at least 1
@@ -138,9 +139,9 @@ struct SegmentRows {
   bool begins;  // the first row is the sum so far
 };
 
-// Sums rows of `length` adjacent elements of `count` segments, of which all have weights or none has. There are `ahead`
-// pointers behind those to a segment's rows: what they point to is asked for meanwhile.
-using SumRows = void (*)(int64_t length, int64_t ahead, int64_t count, const SegmentRows* segments);
+// Combines rows of `length` adjacent elements of `count` segments, of which all have weights or none has; extremes have
+// none. There are `ahead` pointers behind those to a segment's rows: what they point to is asked for meanwhile.
+using CombineRows = void (*)(int64_t length, int64_t ahead, int64_t count, const SegmentRows* segments);
 
 // Rows of a table that elements name, in segments that begin and end at offsets.
 struct LookedUpRows {
@@ -190,10 +191,11 @@ struct InstructionSet {
   ReduceRun reduce_run[kReduceSteps][kComputeTypes];  // null for complex types, kSumExp is of kFloat and kDouble
   ReduceRows reduce_rows[kReduceSteps][kComputeTypes];  // and for kSumExp
   ExtremePlace extreme_place[2][kExtremeTypes];         // of the smallest, of the largest
-  SumRows (*sum_rows)(uhal_dtype dtype);                // of rows of a dtype; nullptr for other than real floating ones
-  SumLookedUp (*sum_looked_up)(uhal_dtype dtype);       // nullptr as well
-  ByteTile byte_tile;                                   // nullptr: float32 computes
-  StreamLines stream_lines;                             // nullptr where there are no such stores
+  // nullptr but for sums and means of real floating numbers, and for extremes of float32 and float64.
+  CombineRows (*combine_rows)(uhal_reduction reduction, uhal_dtype dtype);
+  SumLookedUp (*sum_looked_up)(uhal_dtype dtype);  // nullptr but for real floating numbers
+  ByteTile byte_tile;                              // nullptr: float32 computes
+  StreamLines stream_lines;                        // nullptr where there are no such stores
   RandomLoops random;
 };
 

@@ -1,4 +1,4 @@
-// Sums of rows that lie anywhere, as loops. Compiled once per instruction set.
+// Sums and extremes of rows that lie anywhere, as loops. Compiled once per instruction set.
 
 #include <algorithm>
 #include <type_traits>
@@ -137,10 +137,32 @@ inline void ask_for(const void* row) {
   for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(static_cast<const char*>(row) + at);
 }
 
-// Numbers from `at` on, in registers: sum += the rows in their order, times their weights if these count; the first row
-// begins a sum that has none yet.
-template <class T, class Stored, bool weighted, int64_t chunks, int64_t bytes>
-inline void sum_chunks(const SegmentRows& segment, int64_t ahead, int64_t at) {
+// What rows are combined by, as numbers and as vectors of them. Of extremes NaN is one, whichever comes.
+struct Added {
+  template <class T>
+  static void combine(T& sum, const T& next) {
+    sum += next;
+  }
+};
+struct Highest {
+  template <class T>
+  static void combine(T& highest, const T& next) {
+    const T best = highest > next ? highest : next;  // the next where either is NaN: one instruction
+    highest = highest == highest ? best : highest;
+  }
+};
+struct Lowest {
+  template <class T>
+  static void combine(T& lowest, const T& next) {
+    const T best = lowest < next ? lowest : next;
+    lowest = lowest == lowest ? best : lowest;
+  }
+};
+
+// Numbers from `at` on, in registers: the rows in their order, times their weights if these count, are combined with
+// the sum; the first row begins one that has none yet.
+template <class T, class Stored, class Combine, bool weighted, int64_t chunks, int64_t bytes>
+inline void combine_chunks(const SegmentRows& segment, int64_t ahead, int64_t at) {
   using Vector = typename Lanes<T, bytes>::Vector;
   constexpr int64_t kLanes = Lanes<T, bytes>::kCount;
   const void* const* const rows = segment.rows;
@@ -169,15 +191,15 @@ inline void sum_chunks(const SegmentRows& segment, int64_t ahead, int64_t at) {
       Vector next;
       read(row + c * kLanes, next);
       if constexpr (weighted) next *= weights[k * segment.weight_step];
-      values[c] += next;
+      Combine::combine(values[c], next);
     }
   }
 #pragma GCC unroll 8
   for (int64_t c = 0; c < chunks; ++c) *reinterpret_cast<Vector*>(sum + c * kLanes) = values[c];
 }
 
-template <class T, class Stored, bool weighted>
-inline void sum_one(const SegmentRows& segment, int64_t at) {
+template <class T, class Stored, class Combine, bool weighted>
+inline void combine_one(const SegmentRows& segment, int64_t at) {
   const auto* const weights = static_cast<const T*>(segment.weights);
   T* const sum = static_cast<T*>(segment.sum) + at;
   const auto next = [&](int64_t k) {
@@ -186,45 +208,46 @@ inline void sum_one(const SegmentRows& segment, int64_t at) {
   };
   int64_t k = segment.begins ? 1 : 0;
   T value = segment.begins ? next(0) : *sum;
-  for (; k < segment.count; ++k) value += next(k);
+  for (; k < segment.count; ++k) Combine::combine(value, next(k));
   *sum = value;
 }
 
-template <class T, class Stored, bool weighted>
-inline void sum_segments(int64_t length, int64_t ahead, int64_t count, const SegmentRows* segments) {
+template <class T, class Stored, class Combine, bool weighted>
+inline void combine_segments(int64_t length, int64_t ahead, int64_t count, const SegmentRows* segments) {
   constexpr int64_t kLanes = Lanes<T, kVectorBytes>::kCount;
   for (const SegmentRows* const end = segments + count; segments != end; ++segments) {
     int64_t at = 0;
     for (; at + 8 * kLanes <= length; at += 8 * kLanes)
-      sum_chunks<T, Stored, weighted, 8, kVectorBytes>(*segments, ahead, at);
+      combine_chunks<T, Stored, Combine, weighted, 8, kVectorBytes>(*segments, ahead, at);
     if (at + 4 * kLanes <= length) {
-      sum_chunks<T, Stored, weighted, 4, kVectorBytes>(*segments, ahead, at);
+      combine_chunks<T, Stored, Combine, weighted, 4, kVectorBytes>(*segments, ahead, at);
       at += 4 * kLanes;
     }
     if (at + 2 * kLanes <= length) {
-      sum_chunks<T, Stored, weighted, 2, kVectorBytes>(*segments, ahead, at);
+      combine_chunks<T, Stored, Combine, weighted, 2, kVectorBytes>(*segments, ahead, at);
       at += 2 * kLanes;
     }
     if (at + kLanes <= length) {
-      sum_chunks<T, Stored, weighted, 1, kVectorBytes>(*segments, ahead, at);
+      combine_chunks<T, Stored, Combine, weighted, 1, kVectorBytes>(*segments, ahead, at);
       at += kLanes;
     }
     if (kVectorBytes > 32 && at + Lanes<T, 32>::kCount <= length) {
-      sum_chunks<T, Stored, weighted, 1, 32>(*segments, ahead, at);
+      combine_chunks<T, Stored, Combine, weighted, 1, 32>(*segments, ahead, at);
       at += Lanes<T, 32>::kCount;
     }
-    for (; at < length; ++at) sum_one<T, Stored, weighted>(*segments, at);
+    for (; at < length; ++at) combine_one<T, Stored, Combine, weighted>(*segments, at);
   }
 }
 
-template <class T, class Stored>
-void sum_rows(int64_t length, int64_t ahead, int64_t count, const SegmentRows* segments) {
+template <class T, class Stored, class Combine>
+void combine_rows(int64_t length, int64_t ahead, int64_t count, const SegmentRows* segments) {
   if (count == 0) return;
-  if (segments->weights != nullptr) {
-    sum_segments<T, Stored, true>(length, ahead, count, segments);
-  } else {
-    sum_segments<T, Stored, false>(length, ahead, count, segments);
+  if constexpr (std::is_same_v<Combine, Added>) {
+    if (segments->weights != nullptr) {
+      return combine_segments<T, Stored, Combine, true>(length, ahead, count, segments);
+    }
   }
+  combine_segments<T, Stored, Combine, false>(length, ahead, count, segments);
 }
 
 // -- rows by index
@@ -412,17 +435,29 @@ int64_t sum_looked_up(const LookedUpRows& problem, int64_t first, int64_t last) 
 
 }  // namespace
 
-SumRows sum_rows_of(uhal_dtype dtype);
-SumRows sum_rows_of(uhal_dtype dtype) {
+CombineRows combine_rows_of(uhal_reduction reduction, uhal_dtype dtype);
+CombineRows combine_rows_of(uhal_reduction reduction, uhal_dtype dtype) {
+  if (reduction == UHAL_REDUCE_MAXIMUM || reduction == UHAL_REDUCE_MINIMUM) {
+    const bool highest = reduction == UHAL_REDUCE_MAXIMUM;
+    switch (dtype) {
+      case UHAL_FLOAT32:
+        return highest ? combine_rows<float, float, Highest> : combine_rows<float, float, Lowest>;
+      case UHAL_FLOAT64:
+        return highest ? combine_rows<double, double, Highest> : combine_rows<double, double, Lowest>;
+      default:
+        return nullptr;
+    }
+  }
+  if (reduction != UHAL_REDUCE_SUM && reduction != UHAL_REDUCE_MEAN) return nullptr;
   switch (dtype) {
     case UHAL_FLOAT32:
-      return sum_rows<float, float>;
+      return combine_rows<float, float, Added>;
     case UHAL_FLOAT64:
-      return sum_rows<double, double>;
+      return combine_rows<double, double, Added>;
     case UHAL_FLOAT16:
-      return sum_rows<float, Float16>;
+      return combine_rows<float, Float16, Added>;
     case UHAL_BFLOAT16:
-      return sum_rows<float, Bfloat16>;
+      return combine_rows<float, Bfloat16, Added>;
     default:
       return nullptr;
   }
