@@ -283,6 +283,29 @@ bool Context::check(uhal_status status) {
   return ok_;
 }
 
+bool Context::computes_at_once() {
+  static thread_local uhal_device* asked = nullptr;
+  static thread_local bool at_once = false;
+  uhal_device* const device = stream() != nullptr ? uhal_stream_device(stream_) : nullptr;
+  if (device != asked) {
+    uhal_device_properties properties = {};
+    properties.struct_size = sizeof properties;
+    at_once = uhal_device_properties_get(device, &properties) == UHAL_OK && properties.is_stub != 0 &&
+              properties.unified_memory != 0;
+    asked = device;
+  }
+  return ok_ && at_once;
+}
+
+bool Context::met_outside(std::string* message) {
+  if (!computes_at_once()) return false;
+  int32_t done = 0;
+  const uhal_status status = uhal_stream_query(stream_, &done);
+  if (status != UHAL_OUT_OF_RANGE) return check(status), false;
+  *message = uhal_last_error()->message;
+  return true;
+}
+
 View Context::view(TF_Tensor* tensor) {
   unihal_operand operand = {TF_TensorData(tensor), 0, TF_TensorType(tensor), TF_NumDims(tensor), {}};
   for (int i = 0; i < std::min(operand.rank, UNIHAL_OPERAND_AXES); ++i) operand.dims[i] = TF_Dim(tensor, i);

@@ -226,6 +226,12 @@ class Context {
 
   // -- errors -------------------------------------------------------------------------------------------
 
+  // Whether launches have computed when they return, as the stub's: what they found wrong can be this op's error then.
+  bool computes_at_once();
+  // There: whether the last ones met a number that is outside of what it counts. The stream forgets it; `message` is
+  // what it said. False elsewhere.
+  bool met_outside(std::string* message);
+
   // Cold: what leads to failures and refusals is kept apart from the code that every execution goes through.
   __attribute__((cold)) void fail(TF_Code code, const std::string& message);
   __attribute__((cold)) void fail_invalid(const std::string& message) { fail(TF_INVALID_ARGUMENT, message); }

@@ -2,6 +2,7 @@
 // host waits for one number.
 //
 // Ids outside their segments are left out and no error, as in index.cc.
+#include <algorithm>
 #include <string>
 
 #include "plugins/tensorflow/kernels/index.h"
@@ -58,6 +59,7 @@ class Segment : public Kernel {
     }
     if (!context.ok()) return;
     if (shape[0] < 0) return context.fail_invalid(std::string(op()) + ": segment ids must be >= 0");
+    if (!refuse_unsorted(context, ids, shape[0])) return;
     const View output = context.output(0, data.dtype, shape);
     if (!context.ok() || output.elements() == 0) return;
     uhal_segment_attributes attributes = segment_attributes(kReduction);
@@ -127,11 +129,11 @@ class Bincount : public Kernel {
     }
     const View flat = output.reshaped({output.elements()});
     const View ids = rows ? ids_of_rows(context, input, size) : input.reshaped({elements});
-    const uhal_segment_attributes attributes = segment_attributes(UHAL_REDUCE_SUM);
+    const uhal_segment_attributes attributes = program_segment_attributes(context, UHAL_REDUCE_SUM);
     if (!binary_ && weights.elements() != 0) {
       const View values = weights.reshaped({elements});
       if (context.ok()) context.launch(UHAL_OP_SEGMENT_REDUCE, {&values, &ids}, {&flat}, &attributes);
-      return;
+      return refuse_negative(context, input);
     }
     // Whole numbers are counted faster, and without rounding.
     const int64_t one[] = {1};
@@ -141,12 +143,23 @@ class Bincount : public Kernel {
     ones.shape[0] = elements;
     ones.strides[0] = 0;
     if (!context.launch(UHAL_OP_SEGMENT_REDUCE, {&ones, &ids}, {&counts}, &attributes)) return;
+    refuse_negative(context, input);
     const View limit = ones.sliced(0, 0, 1);
     if (binary_) context.map(uhal_map_minimum, {&counts, &limit}, {&counts});
     context.cast(counts, flat);
   }
 
  private:
+  // Numbers of `size` or more are not counted, those below 0 are an error where it is met.
+  static void refuse_negative(Context& context, const View& input) {
+    std::string met;
+    if (!context.met_outside(&met)) return;
+    const HostNumbers numbers(context, input);
+    if (std::any_of(numbers.begin(), numbers.end(), [](int64_t number) { return number < 0; })) {
+      context.fail_invalid("Input arr must be non-negative!");
+    }
+  }
+
   // Of element (row, column): row * size + number; -1 for a number that is none of 0 to size - 1.
   static View ids_of_rows(Context& context, const View& input, int64_t size) {
     const View ids = context.temporary(UHAL_INT64, input.shape, 2);
@@ -214,8 +227,9 @@ class SparseTensorDenseMatMul : public Kernel {
     }
     const View ids = column_of(indices, adjoint_a_ ? 1 : 0);
     const View columns = column_of(indices, adjoint_a_ ? 0 : 1);
-    const uhal_segment_attributes attributes = segment_attributes(UHAL_REDUCE_SUM);
+    const uhal_segment_attributes attributes = program_segment_attributes(context, UHAL_REDUCE_SUM);
     context.launch(UHAL_OP_SEGMENT_REDUCE, {&b, &ids, &columns, &values}, {&output}, &attributes);
+    refuse_outside(context, indices, a, Indices::kPlaces);
   }
 
  private:

@@ -1,14 +1,93 @@
 // Gather, scatter, one-hot and segment reductions.
-//
-// An index outside its axis reads as zero and its update is dropped, as on TensorFlow's other accelerators: the
-// host does not wait for the device to find out.
 #include "plugins/tensorflow/kernels/index.h"
 
 #include <algorithm>
 
+#include "plugins/tensorflow/kernels/number.h"
+#include "plugins/tensorflow/kernels/partition.h"
 #include "plugins/tensorflow/registrar.h"
 
 namespace unihal::tensorflow {
+namespace {
+
+// "1,2": the indices of an element of a tensor.
+std::string place_text(int64_t element, const int64_t* dims, int rank) {
+  std::string text;
+  for (int axis = rank - 1; axis >= 0; --axis) {
+    text = std::to_string(element % dims[axis]) + (text.empty() ? "" : "," + text);
+    element /= dims[axis];
+  }
+  return text;
+}
+
+// Fails the context for the first number outside; false if there is none.
+bool fail_for_outside(Context& context, const View& view, const Shape& lengths, Indices indices, const char* name) {
+  const HostNumbers numbers(context, view);
+  if (!context.ok()) return true;
+  const size_t depth = indices == Indices::kPlaces ? lengths.size() : 1;
+  for (size_t at = 0; at < numbers.size(); at += depth) {
+    bool inside = true;
+    for (size_t c = 0; c < depth; ++c) inside &= numbers[at + c] >= 0 && numbers[at + c] < lengths[c];
+    if (inside || (indices == Indices::kSegments && numbers[at] < 0)) continue;
+    const int rank = view.rank - (indices == Indices::kPlaces ? 1 : 0);
+    std::string text = name + ("[" + place_text(static_cast<int64_t>(at / depth), view.shape, rank)) + "] = ";
+    if (indices == Indices::kPlaces) {
+      const int64_t* const place = numbers.begin() + at;
+      text += to_text(Shape(place, place + depth)) + " does not index into shape " + to_text(lengths);
+    } else {
+      text += std::to_string(numbers[at]) + (indices == Indices::kRows ? " is not in [0, " : " is out of range [0, ") +
+              std::to_string(lengths[0]) + ")";
+    }
+    context.fail_invalid(text);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+uhal_index_attributes program_index_attributes(Context& context, int axis) {
+  uhal_index_attributes attributes = index_attributes(axis);
+  attributes.ignore_out_of_range = context.computes_at_once() ? 0 : 1;
+  return attributes;
+}
+
+uhal_segment_attributes program_segment_attributes(Context& context, uhal_reduction reduction) {
+  uhal_segment_attributes attributes = segment_attributes(reduction);
+  attributes.ignore_out_of_range = context.computes_at_once() ? 0 : 1;
+  return attributes;
+}
+
+bool refuse_outside(Context& context, const View& numbers, const Shape& lengths, Indices indices, const char* name) {
+  std::string met;
+  if (!context.met_outside(&met)) return context.ok();
+  if (!fail_for_outside(context, numbers, lengths, indices, name) && indices != Indices::kSegments) {
+    context.fail_invalid(met);  // of an op beside this one, on the same stream
+  }
+  return context.ok();
+}
+
+bool refuse_any_outside(Context& context, const View& numbers, const Shape& lengths, Indices indices,
+                        const char* name) {
+  if (context.computes_at_once()) fail_for_outside(context, numbers, lengths, indices, name);
+  return context.ok();
+}
+
+bool refuse_unsorted(Context& context, const View& ids, int64_t segments) {
+  if (!context.computes_at_once()) return context.ok();
+  const HostNumbers numbers(context, ids);
+  if (numbers.size() == 0) return context.ok();
+  int64_t descents = 0;
+  for (size_t i = 1; i < numbers.size(); ++i) descents += numbers[i] < numbers[i - 1] ? 1 : 0;
+  if (descents > 0) {
+    context.fail_invalid("segment ids are not increasing");
+  } else if (numbers[0] < 0 || numbers[numbers.size() - 1] >= segments) {
+    const int64_t wrong = numbers[0] < 0 ? numbers[0] : numbers[numbers.size() - 1];
+    context.fail_invalid("Segment id " + std::to_string(wrong) + " out of range [0, " + std::to_string(segments) +
+                         "), possibly because 'segment_ids' input is not sorted.");
+  }
+  return context.ok();
+}
 
 uhal_index_attributes lenient_index_attributes(int axis) {
   uhal_index_attributes attributes = index_attributes(axis);
@@ -22,9 +101,10 @@ void gather(Context& context, const View& params, const View& indices, int axis,
   shape.insert(shape.end(), params.shape + axis + 1, params.shape + params.rank);
   const View output = context.output(0, params.dtype, shape);
   if (!context.ok() || output.elements() == 0) return;
-  uhal_index_attributes attributes = lenient_index_attributes(axis);
+  uhal_index_attributes attributes = program_index_attributes(context, axis);
   attributes.batch_dimensions = batch_dimensions;
   context.launch(UHAL_OP_GATHER, {&params, &indices}, {&output}, &attributes);
+  refuse_outside(context, indices, {params.shape[axis]}, Indices::kRows);
 }
 
 void gather_nd(Context& context, const View& params, const View& indices) {
@@ -46,8 +126,9 @@ void gather_nd(Context& context, const View& params, const View& indices) {
     context.copy(params, output);
     return;
   }
-  const uhal_index_attributes attributes = lenient_index_attributes(0);
+  const uhal_index_attributes attributes = program_index_attributes(context, 0);
   context.launch(UHAL_OP_GATHER_ND, {&params, &indices}, {&output}, &attributes);
+  refuse_outside(context, indices, Shape(params.shape, params.shape + depth), Indices::kPlaces);
 }
 
 bool scatter_nd_fits(Context& context, const View& indices, const View& updates, const View& target) {
@@ -76,9 +157,11 @@ bool scatter_nd(Context& context, const View& indices, const View& updates, Scat
     values = context.temporary_like(updates);
     context.map(uhal_map_negative, {&updates}, {&values});
   }
-  uhal_index_attributes attributes = lenient_index_attributes(0);
+  uhal_index_attributes attributes = program_index_attributes(context, 0);
   attributes.reduction = scatter.reduction;
-  return context.launch(UHAL_OP_SCATTER_ND, {&indices, &values}, {&target}, &attributes);
+  context.launch(UHAL_OP_SCATTER_ND, {&indices, &values}, {&target}, &attributes);
+  const int64_t depth = indices.shape[indices.rank - 1];
+  return refuse_outside(context, indices, Shape(target.shape, target.shape + depth), Indices::kPlaces);
 }
 
 namespace {
@@ -187,9 +270,10 @@ class UnsortedSegment : public Kernel {
     shape[0] = ids.elements();
     const View rows = data.reshaped(shape);
     const View flat_ids = ids.reshaped({ids.elements()});
-    uhal_index_attributes attributes = lenient_index_attributes(0);
+    uhal_index_attributes attributes = program_index_attributes(context, 0);
     attributes.reduction = kReduction;
     context.launch(UHAL_OP_SCATTER, {&flat_ids, &rows}, {&output}, &attributes);
+    refuse_outside(context, ids, {count}, Indices::kSegments, "segment_ids");
   }
 
  private:

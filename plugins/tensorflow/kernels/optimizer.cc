@@ -240,6 +240,7 @@ class Optimizer : public Kernel {
     shape[0] = indices.shape[0];
     check_shape(context, "gradient", step.gradient, shape);
     if (!context.ok() || step.gradient.elements() == 0) return;
+    if (!refuse_any_outside(context, indices, {whole[0].shape[0]}, Indices::kRows)) return;
     View turn;
     int64_t turns = 1;
     if (indices.shape[0] > 1) {

@@ -358,6 +358,7 @@ class ReverseSequence : public Kernel {
       return context.fail_invalid("Length of seq_lens != input.dims(" + std::to_string(batch) + "), (" +
                                   to_text(lengths) + " vs. " + std::to_string(input.shape[batch]) + ")");
     }
+    if (context.computes_at_once() && !check_lengths(context, lengths, input.shape[sequence])) return;
     const View output = context.output_like(0, input);
     const int64_t sizes[] = {input.shape[batch], input.shape[sequence]};
     const View places = context.temporary(UHAL_INT64, sizes, 2);
@@ -384,6 +385,16 @@ class ReverseSequence : public Kernel {
   }
 
  private:
+  static bool check_lengths(Context& context, const View& lengths, int64_t longest) {
+    const HostNumbers numbers(context, lengths);
+    for (size_t i = 0; i < numbers.size() && context.ok(); ++i) {
+      const std::string name = "seq_lens(" + std::to_string(i) + ")";
+      if (numbers[i] < 0) context.fail_invalid(name + " < 0");
+      if (numbers[i] > longest) context.fail_invalid(name + " > input.dims(seq_dim)");
+    }
+    return context.ok();
+  }
+
   int64_t sequence_axis_;
   int64_t batch_axis_;
 };

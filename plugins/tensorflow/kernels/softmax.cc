@@ -1,4 +1,5 @@
 // Softmax and cross-entropy.
+#include "plugins/tensorflow/kernels/number.h"
 #include "plugins/tensorflow/registrar.h"
 
 namespace unihal::tensorflow {
@@ -55,9 +56,24 @@ class CrossEntropy : public Kernel {
     }
     const uhal_cross_entropy_attributes attributes = cross_entropy_attributes(-1);
     context.launch(UHAL_OP_CROSS_ENTROPY, {&features, &labels}, {&loss, nullptr, &gradient}, &attributes);
+    std::string met;
+    if (kSparse && context.met_outside(&met)) fail_for_labels(context, labels, features.shape[1]);
   }
 
  private:
+  // The CPU's words.
+  static void fail_for_labels(Context& context, const View& labels, int64_t classes) {
+    const HostNumbers numbers(context, labels);
+    std::string all;
+    int64_t wrong = -1;
+    for (const int64_t label : numbers) {
+      all += " " + std::to_string(label);
+      if (label < 0 || label >= classes) wrong = label;
+    }
+    context.fail_invalid("Received a label value of " + std::to_string(wrong) +
+                         " which is outside the valid range of [0, " + std::to_string(classes) +
+                         ").  Label values:" + all);
+  }
   static View broadcast(Context& context, const View& view, const Shape& shape) {
     if (shape_of(view) == shape) return view;
     const View wide = context.temporary(view.dtype, shape.data(), static_cast<int>(shape.size()));

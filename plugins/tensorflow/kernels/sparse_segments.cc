@@ -62,15 +62,18 @@ class SparseSegment : public Kernel {
       context.zero(output);
       return;
     }
+    if (!refuse_unsorted(context, ids, segments)) return;
     const uhal_segment_attributes attributes =
-        segment_attributes(kCombiner == Combiner::kMean ? UHAL_REDUCE_MEAN : UHAL_REDUCE_SUM);
+        program_segment_attributes(context, kCombiner == Combiner::kMean ? UHAL_REDUCE_MEAN : UHAL_REDUCE_SUM);
     if (kCombiner != Combiner::kSqrt) {
       context.launch(UHAL_OP_SEGMENT_REDUCE, {&data, &ids, &indices}, {&output}, &attributes);
+      refuse_outside(context, indices, {data.shape[0]}, Indices::kRows);
       return;
     }
     const View counts = context.temporary_vector(UHAL_INT64, segments);
     if (!context.ok()) return;
     context.launch(UHAL_OP_SEGMENT_REDUCE, {&data, &ids, &indices}, {&output, &counts}, &attributes);
+    if (!refuse_outside(context, indices, {data.shape[0]}, Indices::kRows)) return;
     View scale = scale_of(context, counts, wide(data.dtype), kCombiner);
     while (scale.rank < output.rank) scale = scale.unsqueezed(scale.rank);
     context.map(uhal_map_multiply, {&output, &scale}, {&output});
@@ -108,6 +111,10 @@ class SparseSegmentGrad : public Kernel {
     if (!context.ok() || output.elements() == 0) return;
     if (ids.elements() == 0 || gradient.shape[0] == 0) {
       context.zero(output);
+      return;
+    }
+    if (!refuse_any_outside(context, targets, {rows}, Indices::kRows) ||
+        !refuse_any_outside(context, ids, {gradient.shape[0]}, Indices::kRows, "segment_ids")) {
       return;
     }
     const uhal_segment_attributes attributes = segment_attributes(UHAL_REDUCE_SUM);

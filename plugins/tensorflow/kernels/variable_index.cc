@@ -64,9 +64,10 @@ class ResourceScatter : public Kernel {
       context.map(kPrepare, {&updates}, {&prepared});
       updates = prepared;
     }
-    uhal_index_attributes attributes = lenient_index_attributes(0);
+    uhal_index_attributes attributes = program_index_attributes(context, 0);
     attributes.reduction = kReduction;
     context.launch(UHAL_OP_SCATTER, {&indices, &updates}, {&variable}, &attributes);
+    refuse_outside(context, indices, {variable.shape[0]}, Indices::kRows);
   }
 };
 
