@@ -250,6 +250,12 @@ void Context::refuse(const std::string& reason) {
   refusal_ = reason;
 }
 
+void Context::fail_refusal() {
+  if (refusal_.empty()) return;
+  ok_ = true;
+  fail(TF_UNIMPLEMENTED, std::string(op_) + ": " + std::exchange(refusal_, ""));
+}
+
 // The CPU's kernel decides whether the call is wrong; a right one is a fallback like others.
 void Context::compute_on_host(TF_DataType dtype) {
   const std::string reason = std::exchange(refusal_, "");

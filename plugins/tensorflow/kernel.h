@@ -238,6 +238,8 @@ class Context {
   // Leaves this execution to TensorFlow's CPU kernel. Only before an output is allocated or work submitted, and not in
   // kernels with a state of their own. `reason` counts: no values of this execution in it.
   __attribute__((cold)) void refuse(const std::string& reason);
+  // Makes a refusal an error, where TensorFlow's CPU kernel must not see the operands.
+  __attribute__((cold)) void fail_refusal();
   // Takes over an error that a TF_ or shim function left in status().
   bool check();
   TF_Status* status() { return status_; }

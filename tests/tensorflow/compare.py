@@ -11,11 +11,14 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+import unihal
 
 # The type that the backend is made for.
 _TYPES = {"opencl": "POLARIS", "corex": "ILUVATAR"}
 DEVICE = f"/device:{_TYPES.get(os.environ['UNIHAL_BACKEND'], 'RDNA')}:0"
 CPU = "/device:CPU:0"
+# Whether it has computed when a call returns, so that the numbers that it finds outside are the call's error.
+AT_ONCE = unihal.device(DEVICE.removeprefix("/device:").lower()).properties.unified_memory
 
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 

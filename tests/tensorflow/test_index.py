@@ -1,9 +1,12 @@
 """Gather, scatter, one-hot, segments."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 import tensorflow as tf
-from compare import DEVICE, FLOATS, check, integers, on, random
+from compare import AT_ONCE, CPU, DEVICE, FLOATS, check, integers, on, random
 
 RAW = tf.raw_ops
 
@@ -25,9 +28,46 @@ def test_gather(dtype: str, index: str) -> None:
     check(lambda a, b: tf.gather(a, b), integers(5, 4), i)
 
 
-def test_an_index_outside_reads_as_zero() -> None:
-    (result,) = on(DEVICE, lambda a, b: tf.gather(a, b), [np.arange(3.0), np.array([0, 7, 2])], ["float32", "int64"])
-    np.testing.assert_array_equal(result.numpy(), [0.0, 0.0, 2.0])
+def test_an_index_outside() -> None:
+    arrays = [np.arange(3.0), np.array([0, 7, 2])]
+    if AT_ONCE:
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"indices\[1\] = 7 is not in \[0, 3\)"):
+            on(DEVICE, tf.gather, arrays, ["float32", "int64"])
+    else:
+        (result,) = on(DEVICE, tf.gather, arrays, ["float32", "int64"])
+        np.testing.assert_array_equal(result.numpy(), [0.0, 0.0, 2.0])
+
+
+@pytest.mark.skipif(not AT_ONCE, reason="nobody waits for what the device finds")
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: tf.gather_nd(tf.ones([3, 4]), [[0, 1], [2, 4]]), "indices[1] = [2, 4] does not index into "),
+        (lambda: tf.scatter_nd([[0], [3]], tf.ones([2]), [3]), "indices[1] = [3] does not index into shape [3]"),
+        (
+            lambda: tf.math.unsorted_segment_sum(tf.ones([3]), [0, -1, 2], 2),
+            "segment_ids[2] = 2 is out of range [0, 2)",
+        ),
+        (lambda: tf.math.segment_max(tf.ones([3]), [0, 2, 1]), "segment ids are not increasing"),
+        (lambda: tf.math.bincount([0, -1, 2], minlength=3, maxlength=3), "must be non-negative!"),
+        (lambda: tf.reverse_sequence(tf.ones([2, 3]), [1, 4], seq_axis=1, batch_axis=0), "seq_lens(1) > input.dims("),
+        (
+            lambda: tf.nn.sparse_softmax_cross_entropy_with_logits([0, 5], tf.ones([2, 5])),
+            "Received a label value of 5 which is outside the valid range of [0, 5).  Label values: 0 5",
+        ),
+        (
+            lambda: tf.Variable(tf.ones([3, 2])).scatter_add(tf.IndexedSlices(tf.ones([1, 2]), [3])),
+            "indices[0] = 3 is not in [0, 3)",
+        ),
+    ],
+)
+def test_numbers_outside_are_refused_in_the_words_of_the_cpu(call: Callable[[], Any], words: str) -> None:
+    for device in (CPU, DEVICE):
+        with tf.device(device), pytest.raises(tf.errors.InvalidArgumentError) as caught:
+            call()
+        assert words in str(caught.value)
+    with tf.device(DEVICE):  # nothing is left of it
+        assert tf.gather(tf.range(3.0), [2]).numpy() == [2]
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

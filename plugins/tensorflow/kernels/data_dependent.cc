@@ -116,7 +116,8 @@ class Bincount : public Kernel {
       return context.fail_invalid(std::string(op()) + ": input must be at most rank 2, got shape " + to_text(input));
     }
     const int64_t elements = input.elements();
-    if (weights.elements() != 0 && shape_of(weights) != shape_of(input)) {
+    const bool fits = by_rows_ ? shape_of(weights) == shape_of(input) : weights.elements() == elements;
+    if (weights.elements() != 0 && !fits) {
       return context.fail_invalid(std::string(op()) + ": weights must be of the shape of the numbers, or empty, got " +
                                   to_text(weights) + " and " + to_text(input));
     }

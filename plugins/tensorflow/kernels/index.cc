@@ -32,8 +32,9 @@ bool fail_for_outside(Context& context, const View& view, const Shape& lengths, 
     const int rank = view.rank - (indices == Indices::kPlaces ? 1 : 0);
     std::string text = name + ("[" + place_text(static_cast<int64_t>(at / depth), view.shape, rank)) + "] = ";
     if (indices == Indices::kPlaces) {
-      const int64_t* const place = numbers.begin() + at;
-      text += to_text(Shape(place, place + depth)) + " does not index into shape " + to_text(lengths);
+      text += "[";
+      for (size_t c = 0; c < depth; ++c) text += (c > 0 ? ", " : "") + std::to_string(numbers[at + c]);
+      text += "] does not index into shape " + to_text(lengths);
     } else {
       text += std::to_string(numbers[at]) + (indices == Indices::kRows ? " is not in [0, " : " is out of range [0, ") +
               std::to_string(lengths[0]) + ")";
@@ -263,6 +264,7 @@ class UnsortedSegment : public Kernel {
     }
     Shape shape = {count};
     shape.insert(shape.end(), data.shape + ids.rank, data.shape + data.rank);
+    if (count == 0 && !refuse_any_outside(context, ids, {count}, Indices::kSegments, "segment_ids")) return;
     const View output = context.output(0, data.dtype, shape);
     if (!context.ok() || output.elements() == 0) return;
     fill_neutral(context, output);

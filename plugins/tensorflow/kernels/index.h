@@ -8,9 +8,9 @@ namespace unihal::tensorflow {
 // For indices outside their axis that are no error: they read zeros, and their updates are dropped.
 uhal_index_attributes lenient_index_attributes(int axis);
 
-// For a program's indices, which the CPU refuses outside their axis. As on TensorFlow's other accelerators the host does
-// not wait for the device to find out: they are no error there. Where the device computes at once, refuse_outside() has
-// to follow the launch.
+// For a program's indices, which the CPU refuses outside their axis. As on TensorFlow's other accelerators the host
+// does not wait for the device to find out: they are no error there. Where the device computes at once,
+// refuse_outside() has to follow the launch.
 uhal_index_attributes program_index_attributes(Context& context, int axis);
 uhal_segment_attributes program_segment_attributes(Context& context, uhal_reduction reduction);
 

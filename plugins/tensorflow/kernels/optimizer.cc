@@ -202,6 +202,8 @@ class Optimizer : public Kernel {
     LockedVariables variables(context, numbers);
     Step step = {context, rule_, {}, {}, {}, {}, nesterov_, keep_slots_, multiply_linear_};
     for (int i : numbers) step.slots.push_back(variables.writable(i));
+    // The CPU's kernel does not compare shapes.
+    if (indices_ >= 0 && rule_.run == proximal_gradient_descent) context.fail_refusal();
     step.gradient = context.input(gradient_);
     for (const char* name : rule_.host) step.host.push_back(context.host_real(host_.at(name)));
     for (const char* name : rule_.device) {
@@ -210,7 +212,7 @@ class Optimizer : public Kernel {
         context.fail_invalid(std::string(op()) + ": " + name + " is not a scalar: " + to_text(step.device.back()));
       }
     }
-    if (!context.ok()) return;
+    if (!context.ok() || !check_signs(step)) return;
     const View& parameter = step.slots[0];
     for (const View& slot : step.slots) check_shape(context, "slots", slot, shape_of(parameter));
     if (indices_ >= 0) return compute_rows(step);
@@ -226,6 +228,30 @@ class Optimizer : public Kernel {
                          ", as the variable says, got " + to_text(view));
   }
 
+  // The signs that the CPU's kernels insist on: Ftrl's of rows, and ProximalAdagrad's. A rate in the device's memory is
+  // looked at where that costs no wait.
+  bool check_signs(const Step& step) const {
+    Context& context = step.context;
+    if (rule_.run != proximal_adagrad && (indices_ < 0 || rule_.run != ftrl)) return true;
+    for (size_t i = 0; i < rule_.host.size(); ++i) {
+      const std::string name = rule_.host[i];
+      const bool is_power = name == "lr_power";
+      if (is_power ? step.host[i] <= 0 : step.host[i] >= 0) continue;
+      const std::string title = is_power                 ? name
+                                : name == "l2_shrinkage" ? "l2 shrinkage regularization strength"
+                                                         : name + " regularization strength";
+      context.fail_invalid(title + " is not a non-" + (is_power ? "positive" : "negative") + " scalar: []");
+      return false;
+    }
+    if (!context.computes_at_once()) return context.ok();
+    const std::vector<double> rate = read_reals(context, {step.device[0]});
+    if (context.ok() && !(step.multiply_linear ? rate[0] >= 0 : rate[0] > 0)) {
+      context.fail_invalid("lr is not a positive scalar" +
+                           std::string(rule_.run == ftrl ? " (or zero if multiply_linear_by_lr is set)" : "") + ": []");
+    }
+    return context.ok();
+  }
+
   void compute_rows(Step& step) const {
     Context& context = step.context;
     const std::vector<View> whole = step.slots;
@@ -239,7 +265,14 @@ class Optimizer : public Kernel {
     Shape shape = shape_of(whole[0]);
     shape[0] = indices.shape[0];
     check_shape(context, "gradient", step.gradient, shape);
-    if (!context.ok() || step.gradient.elements() == 0) return;
+    if (!context.ok() || step.gradient.elements() == 0) {
+      const bool takes_empty_rows = rule_.run == momentum || rule_.run == keras_momentum || rule_.run == adadelta ||
+                                    rule_.run == rmsprop || rule_.run == centered_rmsprop;
+      if (context.ok() && indices.shape[0] > 0 && !takes_empty_rows) {
+        context.fail_invalid("Inner dimension should be greater than zero.");
+      }
+      return;
+    }
     if (!refuse_any_outside(context, indices, {whole[0].shape[0]}, Indices::kRows)) return;
     View turn;
     int64_t turns = 1;

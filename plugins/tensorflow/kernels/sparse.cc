@@ -237,6 +237,9 @@ class SparseSlice : public Kernel {
     }
     Shape result(shape.size());
     for (size_t i = 0; i < shape.size(); ++i) {
+      if (shape[i] < 0) {
+        return context.fail_invalid("Expected shape dimensions to be non-negative, got " + std::to_string(shape[i]));
+      }
       if (start[i] < 0 || size[i] < 0) {
         return context.fail_invalid("start and size must not be negative, got " + to_text(start) + " and " +
                                     to_text(size));
@@ -257,7 +260,10 @@ class SparseSplit : public Kernel {
     const View places = context.input(1);
     const View values = context.input(2);
     const Shape shape = context.host_vector(3);
-    if (!check_sparse(context, places, values, shape)) return;
+    if (!check_sparse(context, places, values, shape) || !context.check_shape(UHAL_UINT8, shape)) return;
+    if (!context.dims(0).empty()) {
+      return context.fail_invalid("Input axis should be a scalar but received shape " + to_text(context.dims(0)));
+    }
     const auto rank = static_cast<int64_t>(shape.size());
     if (given < -rank || given >= rank) {
       return context.fail_invalid("Input split_dim should be between [" + std::to_string(-rank) + ", " +
@@ -400,6 +406,10 @@ class SparseSliceGrad : public Kernel {
                                   " columns and the gradient a vector, got " + to_text(places) + ", " +
                                   to_text(chosen) + " and " + to_text(gradient));
     }
+    if (chosen.shape[0] > places.shape[0]) {
+      return context.fail_invalid("# rows of output_indices should be not greater than of input_indices, got " +
+                                  std::to_string(chosen.shape[0]) + " and " + std::to_string(places.shape[0]));
+    }
     const View output = context.output(0, gradient.dtype, Shape{places.shape[0]});
     if (!context.ok() || output.elements() == 0 || !context.zero(output) || gradient.elements() == 0) return;
     // Lengths of axes that hold all places.
@@ -423,8 +433,36 @@ class SparseSliceGrad : public Kernel {
     uhal_search_attributes search = {};
     search.struct_size = sizeof search;
     context.launch(UHAL_OP_SEARCH_SORTED, {&numbers, &wanted}, {&found}, &search);
+    // What was not found goes nowhere.
+    const View there = context.temporary_like(wanted), nowhere = context.temporary(UHAL_INT64, nullptr, 0);
+    const View same = context.temporary(UHAL_BOOL, wanted.shape, 1);
+    if (!context.ok() || !context.fill(nowhere, -1, -1)) return;
     const uhal_index_attributes index = lenient_index_attributes(0);
+    context.launch(UHAL_OP_GATHER, {&numbers, &found}, {&there}, &index);
+    context.map(uhal_map_equal, {&there, &wanted}, {&same});
+    context.map(uhal_map_select, {&same, &found, &nowhere}, {&found});
+    if (context.computes_at_once() && !check_found(context, found, moved, shape)) return;
     context.launch(UHAL_OP_SCATTER, {&found, &gradient}, {&output}, &index);
+  }
+
+ private:
+  // Whether each wanted place is where it was found: those outside `shape` are numbered as others inside.
+  static bool check_found(Context& context, const View& found, const View& wanted, const Shape& shape) {
+    const HostNumbers numbers(context, found), places(context, wanted);
+    int64_t used = 0;
+    for (size_t i = 0; i < numbers.size() && context.ok(); ++i) {
+      bool inside = numbers[i] >= 0;
+      for (size_t axis = 0; axis < shape.size(); ++axis) {
+        const int64_t index = places[i * shape.size() + axis];
+        inside &= index >= 0 && index < shape[axis];
+      }
+      used += inside ? 1 : 0;
+    }
+    if (context.ok() && used < found.elements()) {
+      context.fail(TF_INTERNAL, "Elements of backprop_val_grad aren't all propagated. Num elements:" +
+                                    std::to_string(found.elements()) + ", used: " + std::to_string(used));
+    }
+    return context.ok();
   }
 };
 
@@ -539,6 +577,7 @@ class FillEmptyRowsGrad : public Kernel {
       return context.fail_invalid("reverse_index_map and grad_values must be vectors, got " + to_text(map) + " and " +
                                   to_text(gradient));
     }
+    if (!refuse_any_outside(context, map, {gradient.shape[0]}, Indices::kRows, "reverse_index_map")) return;
     const View values = context.output(0, gradient.dtype, shape_of(map));
     const View otherwise = context.output(1, gradient.dtype, Shape{});
     const int64_t count = gradient.elements();

@@ -52,8 +52,14 @@ class SparseSegment : public Kernel {
     } else if (count > 0) {
       segments = read_number(context, ids.sliced(0, count - 1, 1)) + 1;
       if (context.ok() && segments <= 0) return context.fail_invalid("segment ids must be >= 0");
+      if (segments > INT32_MAX) {
+        return context.fail_invalid("Last segment id must be < kintmax, got " + std::to_string(segments - 1) +
+                                    " limit " + std::to_string(INT32_MAX));
+      }
     }
     if (!context.ok()) return;
+    if (segments == 0 && count > 0) return context.fail_invalid("segment ids must be < num_segments");
+    if (!refuse_unsorted(context, ids, segments)) return;
     Shape shape = shape_of(data);
     shape[0] = segments;
     const View output = context.output(0, data.dtype, shape);
@@ -62,7 +68,6 @@ class SparseSegment : public Kernel {
       context.zero(output);
       return;
     }
-    if (!refuse_unsorted(context, ids, segments)) return;
     const uhal_segment_attributes attributes =
         program_segment_attributes(context, kCombiner == Combiner::kMean ? UHAL_REDUCE_MEAN : UHAL_REDUCE_SUM);
     if (kCombiner != Combiner::kSqrt) {
@@ -94,9 +99,14 @@ class SparseSegmentGrad : public Kernel {
     if (!check_segments(context, op(), gradient, indices, ids)) return;
     if (rows < 0)
       return context.fail_invalid(std::string(op()) + ": rows must not be negative, got " + std::to_string(rows));
+    if (ids.elements() > 0 && gradient.shape[0] == 0) return context.fail_invalid("Invalid number of segments");
+    if (rows > 0 && (!refuse_any_outside(context, indices, {rows}, Indices::kRows) ||
+                     !refuse_any_outside(context, ids, {gradient.shape[0]}, Indices::kRows, "segment_ids"))) {
+      return;
+    }
     View targets = indices;
     Groups groups;
-    if (kSparse) {
+    if (kSparse && rows > 0) {
       groups = group_equals(context, indices);
       targets = groups.of_element;
       rows = groups.count;
@@ -109,12 +119,8 @@ class SparseSegmentGrad : public Kernel {
       if (context.ok() && rows > 0) context.copy(groups.values, unique);
     }
     if (!context.ok() || output.elements() == 0) return;
-    if (ids.elements() == 0 || gradient.shape[0] == 0) {
+    if (ids.elements() == 0) {
       context.zero(output);
-      return;
-    }
-    if (!refuse_any_outside(context, targets, {rows}, Indices::kRows) ||
-        !refuse_any_outside(context, ids, {gradient.shape[0]}, Indices::kRows, "segment_ids")) {
       return;
     }
     const uhal_segment_attributes attributes = segment_attributes(UHAL_REDUCE_SUM);
