@@ -137,31 +137,24 @@ inline void ask_for(const void* row) {
   for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(static_cast<const char*>(row) + at);
 }
 
-// What rows are combined by, as numbers and as vectors of them. Of extremes NaN is one, whichever comes.
-struct Added {
-  template <class T>
-  static void combine(T& sum, const T& next) {
-    sum += next;
+// What rows are combined to. (As functions of vectors these would lose their alignment, too.)
+enum Combination { kSum, kHighest, kLowest };
+
+// Of extremes NaN is one, whichever comes; the next one is taken where either is: one instruction.
+#define UNIHAL_COMBINE(Numbers, result, next)           \
+  if constexpr (combination == kSum) {                  \
+    result += next;                                     \
+  } else if constexpr (combination == kHighest) {       \
+    const Numbers best = result > next ? result : next; \
+    result = result == result ? best : result;          \
+  } else {                                              \
+    const Numbers best = result < next ? result : next; \
+    result = result == result ? best : result;          \
   }
-};
-struct Highest {
-  template <class T>
-  static void combine(T& highest, const T& next) {
-    const T best = highest > next ? highest : next;  // the next where either is NaN: one instruction
-    highest = highest == highest ? best : highest;
-  }
-};
-struct Lowest {
-  template <class T>
-  static void combine(T& lowest, const T& next) {
-    const T best = lowest < next ? lowest : next;
-    lowest = lowest == lowest ? best : lowest;
-  }
-};
 
 // Numbers from `at` on, in registers: the rows in their order, times their weights if these count, are combined with
 // the sum; the first row begins one that has none yet.
-template <class T, class Stored, class Combine, bool weighted, int64_t chunks, int64_t bytes>
+template <class T, class Stored, Combination combination, bool weighted, int64_t chunks, int64_t bytes>
 inline void combine_chunks(const SegmentRows& segment, int64_t ahead, int64_t at) {
   using Vector = typename Lanes<T, bytes>::Vector;
   constexpr int64_t kLanes = Lanes<T, bytes>::kCount;
@@ -191,14 +184,14 @@ inline void combine_chunks(const SegmentRows& segment, int64_t ahead, int64_t at
       Vector next;
       read(row + c * kLanes, next);
       if constexpr (weighted) next *= weights[k * segment.weight_step];
-      Combine::combine(values[c], next);
+      UNIHAL_COMBINE(Vector, values[c], next)
     }
   }
 #pragma GCC unroll 8
   for (int64_t c = 0; c < chunks; ++c) *reinterpret_cast<Vector*>(sum + c * kLanes) = values[c];
 }
 
-template <class T, class Stored, class Combine, bool weighted>
+template <class T, class Stored, Combination combination, bool weighted>
 inline void combine_one(const SegmentRows& segment, int64_t at) {
   const auto* const weights = static_cast<const T*>(segment.weights);
   T* const sum = static_cast<T*>(segment.sum) + at;
@@ -208,47 +201,52 @@ inline void combine_one(const SegmentRows& segment, int64_t at) {
   };
   int64_t k = segment.begins ? 1 : 0;
   T value = segment.begins ? next(0) : *sum;
-  for (; k < segment.count; ++k) Combine::combine(value, next(k));
+  for (; k < segment.count; ++k) {
+    const T other = next(k);
+    UNIHAL_COMBINE(T, value, other)
+  }
   *sum = value;
 }
 
-template <class T, class Stored, class Combine, bool weighted>
+template <class T, class Stored, Combination combination, bool weighted>
 inline void combine_segments(int64_t length, int64_t ahead, int64_t count, const SegmentRows* segments) {
   constexpr int64_t kLanes = Lanes<T, kVectorBytes>::kCount;
   for (const SegmentRows* const end = segments + count; segments != end; ++segments) {
     int64_t at = 0;
     for (; at + 8 * kLanes <= length; at += 8 * kLanes)
-      combine_chunks<T, Stored, Combine, weighted, 8, kVectorBytes>(*segments, ahead, at);
+      combine_chunks<T, Stored, combination, weighted, 8, kVectorBytes>(*segments, ahead, at);
     if (at + 4 * kLanes <= length) {
-      combine_chunks<T, Stored, Combine, weighted, 4, kVectorBytes>(*segments, ahead, at);
+      combine_chunks<T, Stored, combination, weighted, 4, kVectorBytes>(*segments, ahead, at);
       at += 4 * kLanes;
     }
     if (at + 2 * kLanes <= length) {
-      combine_chunks<T, Stored, Combine, weighted, 2, kVectorBytes>(*segments, ahead, at);
+      combine_chunks<T, Stored, combination, weighted, 2, kVectorBytes>(*segments, ahead, at);
       at += 2 * kLanes;
     }
     if (at + kLanes <= length) {
-      combine_chunks<T, Stored, Combine, weighted, 1, kVectorBytes>(*segments, ahead, at);
+      combine_chunks<T, Stored, combination, weighted, 1, kVectorBytes>(*segments, ahead, at);
       at += kLanes;
     }
     if (kVectorBytes > 32 && at + Lanes<T, 32>::kCount <= length) {
-      combine_chunks<T, Stored, Combine, weighted, 1, 32>(*segments, ahead, at);
+      combine_chunks<T, Stored, combination, weighted, 1, 32>(*segments, ahead, at);
       at += Lanes<T, 32>::kCount;
     }
-    for (; at < length; ++at) combine_one<T, Stored, Combine, weighted>(*segments, at);
+    for (; at < length; ++at) combine_one<T, Stored, combination, weighted>(*segments, at);
   }
 }
 
-template <class T, class Stored, class Combine>
+template <class T, class Stored, Combination combination>
 void combine_rows(int64_t length, int64_t ahead, int64_t count, const SegmentRows* segments) {
   if (count == 0) return;
-  if constexpr (std::is_same_v<Combine, Added>) {
+  if constexpr (combination == kSum) {
     if (segments->weights != nullptr) {
-      return combine_segments<T, Stored, Combine, true>(length, ahead, count, segments);
+      return combine_segments<T, Stored, combination, true>(length, ahead, count, segments);
     }
   }
-  combine_segments<T, Stored, Combine, false>(length, ahead, count, segments);
+  combine_segments<T, Stored, combination, false>(length, ahead, count, segments);
 }
+
+#undef UNIHAL_COMBINE
 
 // -- rows by index
 
@@ -441,9 +439,9 @@ CombineRows combine_rows_of(uhal_reduction reduction, uhal_dtype dtype) {
     const bool highest = reduction == UHAL_REDUCE_MAXIMUM;
     switch (dtype) {
       case UHAL_FLOAT32:
-        return highest ? combine_rows<float, float, Highest> : combine_rows<float, float, Lowest>;
+        return highest ? combine_rows<float, float, kHighest> : combine_rows<float, float, kLowest>;
       case UHAL_FLOAT64:
-        return highest ? combine_rows<double, double, Highest> : combine_rows<double, double, Lowest>;
+        return highest ? combine_rows<double, double, kHighest> : combine_rows<double, double, kLowest>;
       default:
         return nullptr;
     }
@@ -451,13 +449,13 @@ CombineRows combine_rows_of(uhal_reduction reduction, uhal_dtype dtype) {
   if (reduction != UHAL_REDUCE_SUM && reduction != UHAL_REDUCE_MEAN) return nullptr;
   switch (dtype) {
     case UHAL_FLOAT32:
-      return combine_rows<float, float, Added>;
+      return combine_rows<float, float, kSum>;
     case UHAL_FLOAT64:
-      return combine_rows<double, double, Added>;
+      return combine_rows<double, double, kSum>;
     case UHAL_FLOAT16:
-      return combine_rows<float, Float16, Added>;
+      return combine_rows<float, Float16, kSum>;
     case UHAL_BFLOAT16:
-      return combine_rows<float, Bfloat16, Added>;
+      return combine_rows<float, Bfloat16, kSum>;
     default:
       return nullptr;
   }
