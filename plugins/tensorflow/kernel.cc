@@ -307,7 +307,10 @@ bool Context::met_outside(std::string* message) {
   if (!computes_at_once()) return false;
   int32_t done = 0;
   const uhal_status status = uhal_stream_query(stream_, &done);
-  if (status != UHAL_OUT_OF_RANGE) return check(status), false;
+  if (status != UHAL_OUT_OF_RANGE) {
+    check(status);
+    return false;
+  }
   *message = uhal_last_error()->message;
   // Numbers that a copy on another stream failed to bring are no fault of the program's.
   const uhal_status others = uhal_device_synchronize(uhal_stream_device(stream_));

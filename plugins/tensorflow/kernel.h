@@ -226,7 +226,8 @@ class Context {
 
   // -- errors -------------------------------------------------------------------------------------------
 
-  // Whether launches have computed when they return, as the stub's: what they found wrong can be this op's error then.
+  // Whether launches have computed when they return, in memory of the host's, as the stub's: what they found wrong can
+  // be this op's error then.
   bool computes_at_once();
   // There: whether the last ones met a number that is outside of what it counts. The stream forgets it; `message` is
   // what it said. False elsewhere.

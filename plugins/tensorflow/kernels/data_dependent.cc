@@ -134,7 +134,7 @@ class Bincount : public Kernel {
     if (!binary_ && weights.elements() != 0) {
       const View values = weights.reshaped({elements});
       if (context.ok()) context.launch(UHAL_OP_SEGMENT_REDUCE, {&values, &ids}, {&flat}, &attributes);
-      return refuse_negative(context, input);
+      return refuse_negative(context, input, size);
     }
     // Whole numbers are counted faster, and without rounding.
     const int64_t one[] = {1};
@@ -144,21 +144,21 @@ class Bincount : public Kernel {
     ones.shape[0] = elements;
     ones.strides[0] = 0;
     if (!context.launch(UHAL_OP_SEGMENT_REDUCE, {&ones, &ids}, {&counts}, &attributes)) return;
-    refuse_negative(context, input);
+    refuse_negative(context, input, size);
     const View limit = ones.sliced(0, 0, 1);
     if (binary_) context.map(uhal_map_minimum, {&counts, &limit}, {&counts});
     context.cast(counts, flat);
   }
 
  private:
-  // Numbers of `size` or more are not counted, those below 0 are an error where it is met.
-  static void refuse_negative(Context& context, const View& input) {
+  // Numbers of `size` or more are not counted, those below 0 are an error where they are met.
+  static void refuse_negative(Context& context, const View& input, int64_t size) {
     std::string met;
     if (!context.met_outside(&met)) return;
     const HostNumbers numbers(context, input);
-    if (std::any_of(numbers.begin(), numbers.end(), [](int64_t number) { return number < 0; })) {
-      context.fail_invalid("Input arr must be non-negative!");
-    }
+    const auto [least, most] = std::minmax_element(numbers.begin(), numbers.end());
+    if (context.ok() && *least < 0) context.fail_invalid("Input arr must be non-negative!");
+    if (context.ok() && *most < size) context.fail_invalid(met);  // of an op beside this one, on the same stream
   }
 
   // Of element (row, column): row * size + number; -1 for a number that is none of 0 to size - 1.

@@ -20,15 +20,17 @@ std::string place_text(int64_t element, const int64_t* dims, int rank) {
   return text;
 }
 
-// Fails the context for the first number outside; false if there is none.
+// Fails the context for the first number outside that is an error; false if none is outside.
 bool fail_for_outside(Context& context, const View& view, const Shape& lengths, Indices indices, const char* name) {
   const HostNumbers numbers(context, view);
-  if (!context.ok()) return true;
+  bool found = !context.ok();
   const size_t depth = indices == Indices::kPlaces ? lengths.size() : 1;
-  for (size_t at = 0; at < numbers.size(); at += depth) {
+  for (size_t at = 0; at < numbers.size() && context.ok(); at += depth) {
     bool inside = true;
     for (size_t c = 0; c < depth; ++c) inside &= numbers[at + c] >= 0 && numbers[at + c] < lengths[c];
-    if (inside || (indices == Indices::kSegments && numbers[at] < 0)) continue;
+    if (inside) continue;
+    found = true;
+    if (indices == Indices::kSegments && numbers[at] < 0) continue;
     const int rank = view.rank - (indices == Indices::kPlaces ? 1 : 0);
     std::string text = name + ("[" + place_text(static_cast<int64_t>(at / depth), view.shape, rank)) + "] = ";
     if (indices == Indices::kPlaces) {
@@ -40,9 +42,8 @@ bool fail_for_outside(Context& context, const View& view, const Shape& lengths, 
               std::to_string(lengths[0]) + ")";
     }
     context.fail_invalid(text);
-    return true;
   }
-  return false;
+  return found;
 }
 
 }  // namespace
@@ -62,9 +63,8 @@ uhal_segment_attributes program_segment_attributes(Context& context, uhal_reduct
 bool refuse_outside(Context& context, const View& numbers, const Shape& lengths, Indices indices, const char* name) {
   std::string met;
   if (!context.met_outside(&met)) return context.ok();
-  if (!fail_for_outside(context, numbers, lengths, indices, name) && indices != Indices::kSegments) {
-    context.fail_invalid(met);  // of an op beside this one, on the same stream
-  }
+  // Or those of an op beside this one, on the same stream.
+  if (!fail_for_outside(context, numbers, lengths, indices, name)) context.fail_invalid(met);
   return context.ok();
 }
 

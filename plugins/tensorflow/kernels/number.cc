@@ -73,11 +73,9 @@ HostNumbers::HostNumbers(Context& context, const View& view) {
     if (!context.ok() || !context.cast(given, wide)) return;
   }
   const auto size = static_cast<size_t>(count[0]);
-  uhal_device_properties properties = {};
-  properties.struct_size = sizeof properties;
-  uhal_status status = uhal_device_properties_get(uhal_stream_device(context.stream()), &properties);
-  const bool copies = properties.unified_memory == 0;
-  if (status == UHAL_OK && copies) {
+  const bool copies = !context.computes_at_once();
+  uhal_status status = UHAL_OK;
+  if (copies) {
     copy_.resize(size);
     status = uhal_copy(context.stream(), copy_.data(), wide.data, size * sizeof(int64_t), UHAL_COPY_DEVICE_TO_HOST);
   }

@@ -9,7 +9,7 @@ namespace unihal::tensorflow {
 int64_t read_number(Context& context, const View& number);
 
 // All elements of a dense view as integers that the host looks at; waits for the stream. They are copied unless the
-// host may touch the device's memory. None if the context has failed.
+// device computes at once, in the host's memory. None if the context has failed.
 class HostNumbers {
  public:
   HostNumbers(Context& context, const View& view);

@@ -57,19 +57,20 @@ class CrossEntropy : public Kernel {
     const uhal_cross_entropy_attributes attributes = cross_entropy_attributes(-1);
     context.launch(UHAL_OP_CROSS_ENTROPY, {&features, &labels}, {&loss, nullptr, &gradient}, &attributes);
     std::string met;
-    if (kSparse && context.met_outside(&met)) fail_for_labels(context, labels, features.shape[1]);
+    if (kSparse && context.met_outside(&met)) fail_for_labels(context, labels, features.shape[1], met);
   }
 
  private:
-  // The CPU's words.
-  static void fail_for_labels(Context& context, const View& labels, int64_t classes) {
+  // The CPU's words for a label that is outside, or those of an op beside this one, on the same stream.
+  static void fail_for_labels(Context& context, const View& labels, int64_t classes, const std::string& others) {
     const HostNumbers numbers(context, labels);
     std::string all;
-    int64_t wrong = -1;
+    int64_t wrong = 0;
     for (const int64_t label : numbers) {
       all += " " + std::to_string(label);
       if (label < 0 || label >= classes) wrong = label;
     }
+    if (wrong >= 0 && wrong < classes) return context.fail_invalid(others);
     context.fail_invalid("Received a label value of " + std::to_string(wrong) +
                          " which is outside the valid range of [0, " + std::to_string(classes) +
                          ").  Label values:" + all);
