@@ -123,6 +123,19 @@ UNIHAL_VECTORIZED void copy_tile(int64_t rows, int64_t columns, char* to, int64_
       }
       copy_rest(row, row + kSquare, column);
     }
+  } else {  // two of a row are a vector
+    using Half = VectorOf<uint64_t, 32>;
+    for (; row < rows; ++row) {
+      int64_t column = 0;
+      for (; column + 2 <= columns; column += 2) {
+        const Blob* const first = in + column * from_column + row;
+        typename Half::type pair;
+        load_halves(reinterpret_cast<const uint64_t*>(first), reinterpret_cast<const uint64_t*>(first + from_column),
+                    pair);
+        *reinterpret_cast<typename Half::loose*>(out + row * to_row + column) = pair;
+      }
+      copy_rest(row, row + 1, column);
+    }
   }
   copy_rest(row, rows, 0);
 }
