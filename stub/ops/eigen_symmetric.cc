@@ -98,14 +98,13 @@ bool decompose_one(const Operands& operands, const Work<T>& sizes, const Cursor&
   Work<T> work;
   if (data == nullptr || found == nullptr || !work.take(frame, sizes)) return false;
   const Matrix2<T> columns = columns_at(data, n, n);
-  // Rows as they lie are the columns of the transpose, which is conj(a): it has the same values, and conj(vectors).
-  const Matrix2<T> a = matrix_of<T>(*operands.views[kA], at.offset(kA));
-  const bool turned = !a.in_columns() && a.transposed().in_columns(), upper = operands.upper != turned;
-  copy_matrix(turned ? a.transposed() : a, columns);
+  // Into columns, though rows as they lie have the same values: vectors get the signs and phases of frameworks' CPUs.
+  copy_matrix(matrix_of<T>(*operands.views[kA], at.offset(kA)), columns);
   // What is not finite could keep the iteration going.
-  int32_t info = triangle_is_finite(columns, upper) ? 0 : static_cast<int32_t>(n) + 1;
-  if (info == 0 && n > 0) info = find_values(operands.vectors, upper, static_cast<int32_t>(n), data, found, work);
-  if (kIsComplex<T> && turned && operands.vectors) std::transform(data, data + n * n, data, conjugate<T>);
+  int32_t info = triangle_is_finite(columns, operands.upper) ? 0 : static_cast<int32_t>(n) + 1;
+  if (info == 0 && n > 0) {
+    info = find_values(operands.vectors, operands.upper, static_cast<int32_t>(n), data, found, work);
+  }
   if (info != 0) {
     std::fill_n(found, n, not_a_number<T>());
     fill_matrix(columns, T(not_a_number<T>()));
