@@ -25,7 +25,7 @@ def _on_device(value: Any) -> Any:
 
 def _check(call: Callable[..., Any], *operands: Any, exact: bool = True, **tolerance: float) -> None:
     expected, found = call(*operands), call(*(_on_device(value) for value in operands))
-    for theirs, ours in zip(*((r if isinstance(r, tuple) else (r,)) for r in (expected, found))):
+    for theirs, ours in zip(*((r if isinstance(r, tuple) else (r,)) for r in (expected, found)), strict=True):
         limits = {"rtol": 0.0, "atol": 0.0} if exact else tolerance
         torch.testing.assert_close(ours.cpu(), theirs, equal_nan=True, **limits)
 
