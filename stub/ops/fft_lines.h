@@ -31,6 +31,10 @@ inline constexpr int64_t kFftLanes = 32 / static_cast<int64_t>(sizeof(T));
 template <typename T>
 inline constexpr int64_t kFftRow = 2 * kFftLanes<T>;
 
+// Rows of a line's neighbouring numbers that one line of the cache has.
+template <typename T>
+inline constexpr int64_t kTileRows = 64 / (2 * static_cast<int64_t>(sizeof(T)));
+
 // The elements of a buffer of so many rows. Buffers that follow one another begin in different quarters of a cache's
 // places (64, a line each), however long lines are: the rows that a pass reads lie in few of them where lengths are
 // powers of two.
@@ -102,6 +106,13 @@ class RootsOfUnity {
   int shift_ = 0;
   std::vector<Root> low_, high_;
 };
+
+// Bluestein's chirp, exp(-pi i k^2 / n) for k below n, and what a line is convolved with: its conjugate in both
+// directions, over the convolution's length.
+template <typename T>
+std::vector<T> fft_chirp(int64_t n);
+template <typename T>
+std::vector<T> fft_conjugate_chirp(int64_t n, int64_t length, const std::vector<T>& chirp);
 
 // How lines of one length are transformed, kFftLanes at a time.
 template <typename T>

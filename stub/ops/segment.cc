@@ -11,13 +11,13 @@
 #include <type_traits>
 #include <utility>
 
-#include "csrc/backends/common/attributes.h"
-#include "stub/common/blocks.h"
 #include "stub/common/indices.h"
 #include "stub/common/kernels.h"
 #include "stub/common/parallel.h"
 #include "stub/common/scratch.h"
 #include "stub/ops/copy.h"
+#include "stub/ops/segment.h"
+#include "stub/ops/segment_rows.h"
 #include "stub/vector/vectorize.h"
 
 namespace unihal::stub {
@@ -25,17 +25,11 @@ namespace {
 
 constexpr int64_t kShortRow = 8;  // elements
 constexpr int64_t kMostParts = 8;
-constexpr int64_t kPartElements = 65536;  // at least
 constexpr int64_t kRowsAhead = 24;
 constexpr int64_t kFewElements = 2048;
 constexpr int64_t kFewElementsOfSums = 16384;
 // Rows that are looked up at a time, before those of them that a group has are combined.
 constexpr int64_t kRowsLookedUp = 256;
-
-uhal_segment_attributes segment_attributes(const uhal_op& op) {
-  return attributes_or(
-      op, uhal_segment_attributes{sizeof(uhal_segment_attributes), UHAL_REDUCE_SUM, UHAL_SEGMENT_UNSORTED, 0, 0, 0, 0});
-}
 
 // -- how elements are combined
 
@@ -66,131 +60,7 @@ struct Minimum {
   }
 };
 
-// -- what is out of range
-
-// Keeps the first id or index that is outside.
-class OutOfRange {
- public:
-  explicit OutOfRange(const uhal_segment_attributes& attributes) : attributes_(attributes) {}
-
-  void note(int64_t number, int64_t length, const char* what) {
-    if (attributes_.ignore_out_of_range != 0 || (attributes_.ignore_negative != 0 && number < 0)) return;
-    if (!seen_.exchange(true, std::memory_order_relaxed)) {
-      number_ = number;
-      length_ = length;
-      what_ = what;
-    }
-  }
-
-  // After the loops: makes it an error of the stream.
-  void report(const Launch& launch) const {
-    if (!seen_.load(std::memory_order_relaxed)) return;
-    char text[256];
-    std::snprintf(text, sizeof text,
-                  "segment_reduce: %s %lld is out of range; expected 0 to %lld. Elements of no segment are left out, "
-                  "and rows that do not exist are zeros.",
-                  what_, static_cast<long long>(number_), static_cast<long long>(length_ - 1));
-    const char* label = launch.op.label != nullptr ? launch.op.label : "segment_reduce";
-    host().stream_error(launch.stream, UHAL_OUT_OF_RANGE, label, text);
-  }
-
- private:
-  const uhal_segment_attributes& attributes_;
-  std::atomic<bool> seen_{false};
-  int64_t number_ = 0;
-  int64_t length_ = 0;
-  const char* what_ = "";
-};
-
-// -- operands
-
-// The axes of a view but the first.
-uhal_tensor window_of(const uhal_tensor& view) {
-  uhal_tensor window = view;
-  --window.rank;
-  std::copy_n(view.shape + 1, window.rank, window.shape);
-  std::copy_n(view.strides + 1, window.rank, window.strides);
-  return window;
-}
-
-// Rows of a view as elements of a compute type, in row-major order.
-class Rows {
- public:
-  Rows(const uhal_tensor& view, ComputeType type)
-      : data_(static_cast<char*>(view.data)),
-        size_(dtype_size(view.dtype)),
-        bytes_(view.strides[0] * size_),
-        window_(window_of(view)),
-        order_(row_major_view(window_)),
-        space_(make_row_major()),
-        operand_(space_, 1, window_, type),
-        load_(vectors().load[view.dtype][type]),
-        store_(vectors().store[type][view.dtype]),
-        is_dense_(space_.dense(1)),
-        in_place_(view.dtype == compute_dtype(type) && is_dense_) {}
-  Rows(const Rows&) = delete;
-  Rows& operator=(const Rows&) = delete;
-
-  int64_t length() const { return space_.count; }
-  bool in_place() const { return in_place_; }
-  bool is_dense() const { return is_dense_; }
-  int64_t row_bytes() const { return bytes_; }  // from one row to the next
-
-  // Where the row is: one element after the other only if is_dense(), and of the compute type only if in_place().
-  char* at(int64_t row) const { return data_ + row * bytes_; }
-
-  // The row where it is, or converted into `buffer`.
-  const void* read(int64_t row, void* buffer) const {
-    if (in_place_) return at(row);
-    if (length() == 0) return buffer;
-    if (is_dense_) {
-      load_(length(), at(row), 1, buffer);
-    } else {
-      operand_at(row).load(Cursor(space_, 0), length(), buffer);
-    }
-    return buffer;
-  }
-
-  // Whether all rows are one run of elements.
-  bool lie_together() const { return is_dense_ && bytes_ == length() * size_; }
-
-  // Rows from `first` to `last` - 1, if they lie together.
-  void write_many(int64_t first, int64_t last, const void* values) const {
-    if (first < last && length() != 0) store_((last - first) * length(), values, at(first), 1);
-  }
-
-  void write(int64_t row, const void* values) const {
-    if (length() == 0) return;
-    if (is_dense_) {
-      store_(length(), values, at(row), 1);
-    } else {
-      operand_at(row).store(Cursor(space_, 0), length(), values);
-    }
-  }
-
- private:
-  Space make_row_major() const {
-    const uhal_tensor* views[] = {&order_, &window_};
-    return make_space(views, 2);
-  }
-  BlockOperand operand_at(int64_t row) const {
-    BlockOperand moved = operand_;
-    moved.move(row * bytes_);
-    return moved;
-  }
-
-  char* data_;
-  int64_t size_;
-  int64_t bytes_;
-  uhal_tensor window_;
-  uhal_tensor order_;
-  Space space_;
-  BlockOperand operand_;
-  LoadLoop load_;
-  StoreLoop store_;
-  bool is_dense_;
-  bool in_place_;
-};
+// -- rows
 
 // Rows of one segment that are combined in one go, in which its sum is read and written once.
 constexpr int64_t kRowsTogether = 16;
@@ -241,34 +111,9 @@ UNIHAL_VECTORIZED bool place_rows(int64_t elements, const Index* indices, int64_
   return signs < 0;
 }
 
-struct Problem {
-  const uhal_op& op;
-  const uhal_tensor& x;
-  const uhal_tensor& ids;
-  const uhal_tensor* indices;
-  const uhal_tensor* weights;
-  const uhal_tensor& y;
-  const uhal_tensor* counts;
-  uhal_segment_attributes attributes;
-  int64_t elements;
-  int64_t segments;
-
-  explicit Problem(const uhal_op& given)
-      : op(given),
-        x(*given.inputs[0]),
-        ids(*given.inputs[1]),
-        indices(given.input_count > 2 ? given.inputs[2] : nullptr),
-        weights(given.input_count > 3 ? given.inputs[3] : nullptr),
-        y(*given.outputs[0]),
-        counts(given.output_count > 1 ? given.outputs[1] : nullptr),
-        attributes(segment_attributes(given)),
-        elements(indices != nullptr ? indices->shape[0] : x.shape[0]),
-        segments(y.shape[0]) {}
-};
-
 // The first of the elements from `begin` to `end` whose sorted id is at least `segment`: those before it are not looked
 // at.
-int64_t first_element_of(const Problem& problem, int64_t begin, int64_t end, int64_t segment) {
+int64_t first_element_of(const SegmentProblem& problem, int64_t begin, int64_t end, int64_t segment) {
   const IndexReader id_at(problem.ids);
   const int64_t step = problem.ids.strides[0];
   for (int64_t length = end - begin; length > 0;) {
@@ -283,7 +128,7 @@ int64_t first_element_of(const Problem& problem, int64_t begin, int64_t end, int
 // Calls body(element, segment) for the elements from `begin` to `end` of the segments from `first` to `last` - 1, in
 // order.
 template <class Body>
-void for_each_element(const Problem& problem, int64_t begin, int64_t end, int64_t first, int64_t last,
+void for_each_element(const SegmentProblem& problem, int64_t begin, int64_t end, int64_t first, int64_t last,
                       OutOfRange& outside, const Body& body) {
   const IndexReader id_at(problem.ids);
   const int64_t step = problem.ids.strides[0];
@@ -311,50 +156,6 @@ void for_each_element(const Problem& problem, int64_t begin, int64_t end, int64_
   }
 }
 
-// Of few segments neighbours are counted in tables of their own: one that is counted again soon would wait until its
-// last count is written.
-constexpr int64_t kCountTables = 4;
-constexpr int64_t kFewSegments = 1024;
-
-// Counts ids of all segments, without a question for each of them about which thread it belongs to. `apart` is from one
-// of the tables to the next, or 0 if there is but one.
-template <class Id, class Count>
-UNIHAL_VECTORIZED void count_ids(const Problem& problem, int64_t begin, int64_t end, OutOfRange& outside, Count* counts,
-                                 int64_t apart) {
-  constexpr int64_t kLook = 8;  // ids that are looked at together: mostly all are inside
-  const Id* ids = static_cast<const Id*>(problem.ids.data);
-  const int64_t step = problem.ids.strides[0];
-  const auto segments = static_cast<uint64_t>(problem.segments);
-  const auto count_one = [&](int64_t i) {
-    const int64_t segment = ids[i * step];
-    if (static_cast<uint64_t>(segment) < segments) {
-      ++counts[segment];
-    } else {
-      outside.note(segment, problem.segments, "id");
-    }
-  };
-  for (; step == 1 && begin + kLook <= end; begin += kLook) {
-    bool others = false;  // no exit before all are looked at: they are compared as vectors
-    for (int64_t i = 0; i < kLook; ++i) others |= static_cast<uint64_t>(int64_t{ids[begin + i]}) >= segments;
-    if (others) {
-      for (int64_t i = 0; i < kLook; ++i) count_one(begin + i);
-      continue;
-    }
-    for (int64_t i = 0; i < kLook; ++i) ++counts[i % kCountTables * apart + ids[begin + i]];
-  }
-  for (; begin < end; ++begin) count_one(begin);
-}
-
-// What segments of so many times one number have. No choice among two results, which a branch for each segment would be
-// made of: which of them are empty is mostly not foreseen.
-template <class T, class Count>
-UNIHAL_VECTORIZED void write_multiples(int64_t count, const Count* __restrict found, T number, T empty,
-                                       T* __restrict sums) {
-  for (int64_t i = 0; i < count; ++i) {
-    sums[i] = static_cast<T>(number * static_cast<T>(found[i])) + (found[i] == 0 ? empty : T{0});
-  }
-}
-
 // Accumulators of some segments: rows of the compute type, and how many elements each has.
 template <class T>
 struct Accumulators {
@@ -368,13 +169,13 @@ struct Accumulators {
 template <class T, class Combine>
 class Reducer {
  public:
-  Reducer(const Problem& problem, ComputeType type, OutOfRange& outside)
+  Reducer(const SegmentProblem& problem, ComputeType type, OutOfRange& outside)
       : problem_(problem), outside_(outside), x_(problem.x, type), y_(problem.y, type), type_(type) {}
 
   uhal_status run() {
     ScratchFrame frame;
     const int64_t length = x_.length();
-    if (!take_weights(frame) || !take_repeated(frame)) return fail_without_memory();
+    if (!take_weights(frame) || !take_repeated(frame)) return problem_.fail_without_memory();
     if (kSums) {
       sums_stored_ = repeated_ == nullptr && x_.is_dense();
       combine_rows_ = vectors().combine_rows(UHAL_REDUCE_SUM, sums_stored_ ? problem_.x.dtype : compute_dtype(type_));
@@ -388,7 +189,7 @@ class Reducer {
     if constexpr (std::is_integral_v<T> && std::is_same_v<Combine, Sum>) {
       if (repeated_ != nullptr && length == 1 && weights_ == nullptr &&
           problem_.attributes.form != UHAL_SEGMENT_OFFSETS) {
-        return problem_.elements <= INT32_MAX ? count<int32_t>(frame) : count<int64_t>(frame);
+        return count_segments(problem_, type_, *repeated_, outside_);
       }
     }
     if (sums_stored_ && problem_.attributes.form == UHAL_SEGMENT_OFFSETS && problem_.indices != nullptr &&
@@ -399,7 +200,7 @@ class Reducer {
     int64_t* counts = frame.take<int64_t>(static_cast<size_t>(parts * problem_.segments + 1));
     const bool in_place = parts == 1 && y_.in_place();
     T* rows = in_place ? nullptr : frame.take<T>(static_cast<size_t>(parts * problem_.segments * length + 1));
-    if (counts == nullptr || (!in_place && rows == nullptr)) return fail_without_memory();
+    if (counts == nullptr || (!in_place && rows == nullptr)) return problem_.fail_without_memory();
     std::fill_n(counts, parts * problem_.segments, int64_t{0});
     Accumulators<T> all = {rows, length, counts};
     if (in_place) {
@@ -417,12 +218,6 @@ class Reducer {
  private:
   // Sums of floating numbers, which networks wait for.
   static constexpr bool kSums = std::is_floating_point_v<T> && std::is_same_v<Combine, Sum>;
-
-  uhal_status fail_without_memory() const {
-    return fail(UHAL_RESOURCE_EXHAUSTED,
-                "segment_reduce: the host has no memory left for accumulators of %lld segments",
-                static_cast<long long>(problem_.segments));
-  }
 
   uhal_status outcome() const {
     return exhausted_.load() ? fail(UHAL_RESOURCE_EXHAUSTED, "segment_reduce: the host has no memory left for a row")
@@ -610,7 +405,7 @@ class Reducer {
     for (int64_t next = offset_at(first * step); first < last; ++first) {
       const int64_t begin = std::max(next, int64_t{0});
       next = offset_at((first + 1) * step);
-      store_count(first, std::max(std::min(next, problem_.elements) - begin, int64_t{0}));
+      problem_.store_count(first, std::max(std::min(next, problem_.elements) - begin, int64_t{0}));
     }
   }
 
@@ -741,70 +536,9 @@ class Reducer {
         for (int64_t i = 0; i < length; ++i) sum[i] /= static_cast<T>(count);
       }
       if (!together && (sum != reinterpret_cast<T*>(y_.at(segment)) || !y_.in_place())) y_.write(segment, sum);
-      if (problem_.counts != nullptr) store_count(segment, count);
+      problem_.store_count(segment, count);
     }
     if (together) y_.write_many(first, last, from.rows + first * from.stride);
-  }
-
-  void store_count(int64_t segment, int64_t count) const {
-    const uhal_tensor& counts = *problem_.counts;
-    if (counts.dtype == UHAL_INT64) {
-      static_cast<int64_t*>(counts.data)[segment * counts.strides[0]] = count;
-    } else {
-      static_cast<int32_t*>(counts.data)[segment * counts.strides[0]] = static_cast<int32_t>(count);
-    }
-  }
-
-  template <class Count>
-  static void add_parts(int64_t count, const Count* counts, int64_t parts, int64_t segments, Count* sums) {
-    std::copy_n(counts, count, sums);
-    for (int64_t part = 1; part < parts; ++part) {
-      for (int64_t i = 0; i < count; ++i) sums[i] += counts[part * segments + i];
-    }
-  }
-
-  // One whole number for all elements, whose sums are its multiples: counting. Of these any number of parts gives the
-  // same. Narrow counts keep twice the segments in a cache.
-  template <class Count>
-  uhal_status count(ScratchFrame& frame) {
-    const int64_t segments = problem_.segments, elements = problem_.elements;
-    const int64_t threads = kThreads ? omp_get_max_threads() : 1;
-    const int64_t parts = std::clamp(elements / std::max(kPartElements, 2 * segments), int64_t{1}, threads);
-    const int64_t tables = segments <= kFewSegments && elements / kCountTables >= segments ? kCountTables : 1;
-    Count* const counts = frame.take<Count>(static_cast<size_t>(parts * tables * segments + 1));
-    if (counts == nullptr) return fail_without_memory();
-    parallel_for(parts, std::max(elements, segments) / parts, [&](int64_t begin, int64_t end) {
-      for (int64_t part = begin; part < end; ++part) {
-        Count* const own = counts + part * tables * segments;
-        const int64_t apart = tables > 1 ? segments : 0;
-        std::fill_n(own, tables * segments, Count{0});
-        const int64_t from = elements * part / parts, to = elements * (part + 1) / parts;
-        if (problem_.ids.dtype == UHAL_INT64) {
-          count_ids<int64_t>(problem_, from, to, outside_, own, apart);
-        } else {
-          count_ids<int32_t>(problem_, from, to, outside_, own, apart);
-        }
-      }
-    });
-    const bool mean = problem_.attributes.reduction == UHAL_REDUCE_MEAN;
-    const T empty = static_cast<T>(problem_.attributes.integer_empty);
-    const StoreLoop store = vectors().store[type_][problem_.y.dtype];
-    parallel_for(segments, parts, [&](int64_t begin, int64_t end) {
-      T block[kBlock];
-      Count found[kBlock];
-      for (; begin < end; begin += kBlock) {
-        const int64_t together = std::min(kBlock, end - begin);
-        add_parts(together, counts + begin, parts * tables, segments, found);
-        if (mean) {
-          for (int64_t i = 0; i < together; ++i) block[i] = found[i] == 0 ? empty : *repeated_;
-        } else {
-          write_multiples(together, found, *repeated_, empty, block);
-        }
-        for (int64_t i = 0; i < together && problem_.counts != nullptr; ++i) store_count(begin + i, found[i]);
-        store(together, block, y_.at(begin), problem_.y.strides[0]);
-      }
-    });
-    return UHAL_OK;
   }
 
   void by_segments(const Accumulators<T>& all) {
@@ -855,10 +589,10 @@ class Reducer {
     });
   }
 
-  const Problem& problem_;
+  const SegmentProblem& problem_;
   OutOfRange& outside_;
-  Rows x_;
-  Rows y_;
+  ViewRows x_;
+  ViewRows y_;
   ComputeType type_;
   const T* weights_ = nullptr;
   int64_t weight_step_ = 0;
@@ -869,7 +603,7 @@ class Reducer {
 };
 
 template <class T>
-uhal_status run_as(const Problem& problem, ComputeType type, OutOfRange& outside) {
+uhal_status run_as(const SegmentProblem& problem, ComputeType type, OutOfRange& outside) {
   switch (problem.attributes.reduction) {
     case UHAL_REDUCE_PRODUCT:
       return Reducer<T, Product>(problem, type, outside).run();
@@ -882,7 +616,7 @@ uhal_status run_as(const Problem& problem, ComputeType type, OutOfRange& outside
   }
 }
 
-uhal_status run_by_type(const Problem& problem, OutOfRange& outside) {
+uhal_status run_by_type(const SegmentProblem& problem, OutOfRange& outside) {
   const ComputeType type = compute_type_of(problem.x.dtype);
   switch (type) {
     case kFloat:
@@ -898,6 +632,17 @@ uhal_status run_by_type(const Problem& problem, OutOfRange& outside) {
 
 }  // namespace
 
+void OutOfRange::report(const Launch& launch) const {
+  if (!seen_.load(std::memory_order_relaxed)) return;
+  char text[256];
+  std::snprintf(text, sizeof text,
+                "segment_reduce: %s %lld is out of range; expected 0 to %lld. Elements of no segment are left out, "
+                "and rows that do not exist are zeros.",
+                what_, static_cast<long long>(number_), static_cast<long long>(length_ - 1));
+  const char* label = launch.op.label != nullptr ? launch.op.label : "segment_reduce";
+  host().stream_error(launch.stream, UHAL_OUT_OF_RANGE, label, text);
+}
+
 const char* refuse_segment(const uhal_op& op) {
   const uhal_dtype dtype = op.inputs[0]->dtype;
   if (is_real(dtype)) return nullptr;
@@ -908,7 +653,7 @@ const char* refuse_segment(const uhal_op& op) {
 }
 
 uhal_status run_segment(const Launch& launch) {
-  const Problem problem(launch.op);
+  const SegmentProblem problem(launch.op);
   OutOfRange outside(problem.attributes);
   const uhal_status status = run_by_type(problem, outside);
   if (status == UHAL_OK) outside.report(launch);
