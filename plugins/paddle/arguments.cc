@@ -9,6 +9,7 @@
 #include <new>
 #include <typeinfo>
 
+#include "plugins/common/at_once.h"
 #include "plugins/paddle/error.h"
 #include "plugins/paddle/graph_capture.h"
 #include "plugins/paddle/library.h"
@@ -272,7 +273,11 @@ uhal_status Context::submit(const uhal_op& op) const {
   if (writes_nothing(op)) return UHAL_OK;
   uhal_stream* queue = stream()->handle;
   const int apart = output_over_input(op);
-  if (apart < 0) return uhal_launch(queue, &op);
+  if (apart < 0) {
+    const uhal_status status = uhal_launch(queue, &op);
+    if (status == UHAL_OK && counts_by_numbers(op.kind) && computes_at_once(queue)) refuse_outside(queue);
+    return status;
+  }
 
   const uhal_tensor* outputs[UHAL_MAP_MAX_INPUTS];
   std::copy(op.outputs, op.outputs + op.output_count, outputs);
@@ -295,6 +300,14 @@ void Context::refuse_in_graph(const char* reason) const {
   int32_t capturing = 0;
   check(uhal_graph_capture_query(stream()->handle, &capturing));
   if (capturing != 0) raise(UHAL_FAILED_PRECONDITION, std::string("(unihal) ") + kernel_ + ": " + reason);
+}
+
+// A number outside that the launch before met is this kernel's error, of the class that Paddle's CPU has.
+void Context::refuse_outside(uhal_stream* queue) const {
+  std::string message;
+  const uhal_status status = met_outside(queue, &message);
+  if (status != UHAL_OUT_OF_RANGE) return check(status);
+  raise(outside_error(kernel_), std::string("(unihal) ") + kernel_ + ": " + message);
 }
 
 void Context::fail(uhal_status status) const { raise_last_error(status, kernel_); }

@@ -230,6 +230,7 @@ class Context {
  private:
   [[noreturn]] __attribute__((cold)) void fail(uhal_status status) const;
   uhal_status submit(const uhal_op& op) const;
+  void refuse_outside(uhal_stream* queue) const;
 
   const void* handle_;
   const char* kernel_;

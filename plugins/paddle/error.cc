@@ -64,7 +64,27 @@ int paddle_code(uhal_status status) {
   }
 }
 
+// Kernels whose CPU version does not say OutOfRange.
+struct OutsideError {
+  std::string_view kernel;
+  uhal_status status;
+};
+constexpr OutsideError kOutsideErrors[] = {
+    {"embedding", UHAL_INVALID_ARGUMENT},    {"gather_nd", UHAL_INVALID_ARGUMENT},
+    {"index_add", UHAL_INVALID_ARGUMENT},    {"index_sample", UHAL_INVALID_ARGUMENT},
+    {"index_select", UHAL_INVALID_ARGUMENT}, {"multiplex", UHAL_FAILED_PRECONDITION},
+    {"nll_loss", UHAL_INVALID_ARGUMENT},     {"one_hot", UHAL_INVALID_ARGUMENT},
+    {"segment_pool", UHAL_INVALID_ARGUMENT},
+};
+
 }  // namespace
+
+uhal_status outside_error(std::string_view kernel) {
+  for (const OutsideError& row : kOutsideErrors) {
+    if (row.kernel == kernel) return row.status;
+  }
+  return UHAL_OUT_OF_RANGE;
+}
 
 void raise(uhal_status status, const std::string& message) {
   throw common::enforce::EnforceNotMet(paddle_code(status), message);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "unihal/status.h"
 
@@ -16,5 +17,8 @@ __attribute__((cold)) std::string describe_last_error(const char* kernel);
 
 // Throws the calling thread's error record, for the Paddle kernel `kernel`.
 [[noreturn]] __attribute__((cold)) void raise_last_error(uhal_status status, const char* kernel);
+
+// What Paddle's CPU kernel of that name makes of a number that is outside of what it indexes.
+uhal_status outside_error(std::string_view kernel);
 
 }  // namespace unihal::paddle

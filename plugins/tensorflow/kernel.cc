@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "plugins/common/at_once.h"
 #include "plugins/tensorflow/fallback.h"
 #include "plugins/tensorflow/host_copy.h"
 #include "plugins/tensorflow/op_registry.h"
@@ -289,32 +290,14 @@ bool Context::check(uhal_status status) {
   return ok_;
 }
 
-bool Context::computes_at_once() {
-  static thread_local uhal_device* asked = nullptr;
-  static thread_local bool at_once = false;
-  uhal_device* const device = stream() != nullptr ? uhal_stream_device(stream_) : nullptr;
-  if (device != asked) {
-    uhal_device_properties properties = {};
-    properties.struct_size = sizeof properties;
-    at_once = uhal_device_properties_get(device, &properties) == UHAL_OK && properties.is_stub != 0 &&
-              properties.unified_memory != 0;
-    asked = device;
-  }
-  return ok_ && at_once;
-}
+bool Context::computes_at_once() { return unihal::computes_at_once(stream()) && ok_; }
 
 bool Context::met_outside(std::string* message) {
   if (!computes_at_once()) return false;
-  int32_t done = 0;
-  const uhal_status status = uhal_stream_query(stream_, &done);
-  if (status != UHAL_OUT_OF_RANGE) {
-    check(status);
-    return false;
-  }
-  *message = uhal_last_error()->message;
-  // Numbers that a copy on another stream failed to bring are no fault of the program's.
-  const uhal_status others = uhal_device_synchronize(uhal_stream_device(stream_));
-  return others == UHAL_OUT_OF_RANGE || check(others);
+  const uhal_status status = unihal::met_outside(stream_, message);
+  if (status == UHAL_OUT_OF_RANGE) return true;
+  check(status);
+  return false;
 }
 
 View Context::view(TF_Tensor* tensor) {

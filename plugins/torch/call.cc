@@ -1,10 +1,32 @@
 #include "plugins/torch/call.h"
 
+#include <ATen/WrapDimUtils.h>
 #include <ATen/native/Resize.h>
+
+#include <algorithm>
+#include <string_view>
 
 #include "unihal/fallback.h"
 
 namespace unihal::pytorch {
+namespace {
+
+// Whether PyTorch's CPU says IndexError of a number outside that this op was given, and not RuntimeError. Two ops have
+// ways of their own along some axes, which say the other.
+bool is_index_error(const Call& call) {
+  const std::string_view op = call.op();
+  if (op == "index_select" || op == "index_add") {
+    const int64_t rank = call.tensor(0).dim(), axis = call.integer(1);
+    if (op == "index_select") return at::maybe_wrap_dim(axis, rank) != 1;
+    return rank < 2 || (axis != 0 && axis != rank - 1);  // which an axis that counts from the end is not
+  }
+  constexpr std::string_view kOps[] = {"_index_put_impl_",       "index.Tensor", "index_copy",
+                                       "index_fill_.int_Scalar", "index_reduce", "nll_loss2d_forward",
+                                       "nll_loss_forward",       "put_",         "take"};
+  return std::find(std::begin(kOps), std::end(kOps), op) != std::end(kOps);
+}
+
+}  // namespace
 
 Call::Call(const Registration& registration, const c10::IValue* arguments)
     : registration_(registration), arguments_(arguments), results_(registration.result_count) {
@@ -73,6 +95,29 @@ void Call::launch(uhal_op& op) {
     raise(status);
   }
   if (variant() != Variant::kFunctional) submitted_ = true;
+  if (counts_by_numbers(op.kind) && computes_at_once()) refuse_outside();
+}
+
+// A number outside that the launch before met is this op's error, of the class that PyTorch's CPU has.
+void Call::refuse_outside() {
+  std::string message;
+  const uhal_status status = met_outside(stream_, &message);
+  if (status == UHAL_OK) return;
+  if (status != UHAL_OUT_OF_RANGE) raise(status);
+  TORCH_CHECK_INDEX(!is_index_error(*this), message);
+  TORCH_CHECK(false, message);
+}
+
+void Call::check_numbers(const View& numbers, int64_t length) {
+  if (numbers.elements() == 0) return;
+  const bool submitted = submitted_;
+  View all = view_of(scratch({1}, at::kByte));
+  all.shape[0] = length;
+  all.strides[0] = 0;
+  const View found = view_of(scratch({numbers.shape, static_cast<size_t>(numbers.rank)}, at::kByte));
+  const uhal_index_attributes attributes = index_attributes(0);
+  launch(UHAL_OP_GATHER, {&all, &numbers}, {&found}, &attributes);
+  submitted_ = submitted;
 }
 
 void Call::launch(uhal_op_kind kind, Operands inputs, Operands outputs, const void* attributes) {

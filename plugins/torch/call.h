@@ -7,6 +7,7 @@
 
 #include <list>
 
+#include "plugins/common/at_once.h"
 #include "plugins/torch/tensors.h"
 
 namespace unihal::pytorch {
@@ -112,6 +113,11 @@ class Call {
   // Keeps a tensor that work of this call uses as long as the call.
   const at::Tensor& keep(at::Tensor tensor);
 
+  // Whether launches have computed when they return, as the fast stub's: what they read may be looked at then.
+  bool computes_at_once() const { return unihal::computes_at_once(stream_); }
+  // Makes a number that is not one of 0 to `length` - 1 an index out of range, as launches that use it do.
+  void check_numbers(const View& numbers, int64_t length);
+
   [[noreturn]] void refuse(const std::string& reason) const { throw Refusal(reason); }
   void require(bool fits, const char* reason) const {
     if (C10_UNLIKELY(!fits)) throw Refusal(reason);
@@ -127,6 +133,7 @@ class Call {
 
  private:
   const at::Tensor* find_tensor() const;
+  C10_NOINLINE void refuse_outside();
   void finish();
 
   const Registration& registration_;

@@ -114,12 +114,6 @@ ALLOWED = [
         "the CPU returns an empty tensor for impossible sizes",
     ),
     Allowed(
-        r"embedding|gather|index_|scatter|(take|put)_along_axis|one_hot|.*cross_entropy|nll_loss",
-        r"",
-        r"IndexError instead of (ValueError|RuntimeError)",
-        "indices are checked while the device runs",
-    ),
-    Allowed(
         r"embedding",
         r"",
         r"(ValueError instead of (NotImplementedError|None))",

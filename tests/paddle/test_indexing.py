@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import paddle
+import paddle.nn.functional as F
 import pytest
 from comparison import DEVICE, check, on, random
 
@@ -51,6 +53,45 @@ def fits(view: str, index: str) -> bool:
     except IndexError:
         return False
     return True
+
+
+OUTSIDE, LABELS = np.array([0, 9]), np.array([0, 1, 9, 2, 0])
+TABLE_ROWS = random(5, 6)
+#: What Paddle's CPU refuses. It does not look at the indices of others: those of `x[...]`, of `index_put`.
+REFUSED: dict[str, Callable[[Callable[[Any], Any]], Any]] = {
+    "gather": lambda t: paddle.gather(t(TABLE_ROWS), t(OUTSIDE)),
+    "gather_nd": lambda t: paddle.gather_nd(t(TABLE_ROWS), t(OUTSIDE[:, None])),
+    "scatter": lambda t: paddle.scatter(t(TABLE_ROWS), t(OUTSIDE), t(TABLE_ROWS[:2])),
+    "scatter_nd_add": lambda t: paddle.scatter_nd_add(t(TABLE_ROWS), t(OUTSIDE[:, None]), t(TABLE_ROWS[:2])),
+    "index_select": lambda t: paddle.index_select(t(TABLE_ROWS), t(OUTSIDE)),
+    "index_add": lambda t: paddle.index_add(t(TABLE_ROWS), t(OUTSIDE), 0, t(TABLE_ROWS[:2])),
+    "index_sample": lambda t: paddle.index_sample(t(TABLE_ROWS), t(np.full((5, 1), 9))),
+    "take": lambda t: paddle.take(t(TABLE_ROWS), t(np.array([0, 99]))),
+    "take_along_axis": lambda t: paddle.take_along_axis(t(TABLE_ROWS), t(np.full((1, 6), 9)), 0, broadcast=False),
+    "embedding": lambda t: F.embedding(t(OUTSIDE), t(TABLE_ROWS)),
+    "nll_loss": lambda t: F.nll_loss(t(TABLE_ROWS), t(LABELS)),
+    "cross_entropy": lambda t: F.cross_entropy(t(TABLE_ROWS), t(LABELS)),
+    "one_hot": lambda t: F.one_hot(t(OUTSIDE), 3),
+    "segment_sum": lambda t: paddle.geometric.segment_sum(t(TABLE_ROWS), t(np.array([0, 2, 1, 1, 1]))),
+    "multiplex": lambda t: paddle.multiplex([t(TABLE_ROWS)] * 2, t(np.array([[0], [1], [5], [0], [0]], "int32"))),
+}
+
+
+@pytest.mark.skipif(
+    os.environ.get("UNIHAL_BACKEND", "stub") != "stub" or os.environ.get("UNIHAL_STUB") == "strict",
+    reason="launches of other devices find a number outside later",
+)
+@pytest.mark.parametrize("name", list(REFUSED))
+def test_the_call_refuses_a_number_outside_as_the_cpu_does(name: str) -> None:
+    errors = []
+    for place in ("cpu", DEVICE):
+        with on(place), pytest.raises(Exception) as raised:
+            REFUSED[name](paddle.to_tensor)
+        errors.append(raised)
+    theirs, ours = errors
+    assert ours.type is theirs.type
+    assert "(unihal)" in str(ours.value)
+    assert "Earlier work" not in str(ours.value)
 
 
 # Paddle 3.3 gets these of a view's inner axes wrong on the CPU too, before any kernel is chosen.

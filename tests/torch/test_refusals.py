@@ -158,8 +158,8 @@ CASES.update(
     {f"{dtype} // 0": lambda t, dtype=dtype: t([1, 2], dtype=dtype) // t([1, 0], dtype=dtype) for dtype in INTEGERS}
 )
 
-#: Where the CPU raises a RuntimeError, and the device, while it computes, finds an index that is out of range: that is
-#: an IndexError of the stream, whatever op it was.
+#: Where the CPU raises a RuntimeError, and a device that computes later finds an index that is out of range: that is an
+#: IndexError of the stream, whatever op it was. The fast stub has computed when a launch returns (test_outside.py).
 INDICES = (
     *("gather", "gather below", "scatter", "scatter_add", "scatter_reduce", "index_select", "index_add"),
     *("embedding_bag", "embedding_bag's offsets", "embedding_bag's last offset", "max_unpool2d"),
@@ -167,6 +167,7 @@ INDICES = (
     *("embedding_bag's offsets that fall", "searchsorted's sorter", "quantile"),
     *("multi_margin_loss", "multilabel_margin_loss", "one_hot", "one_hot below"),
 )
+COMPUTES_AT_ONCE = os.environ["UNIHAL_BACKEND"] == "stub" and os.environ.get("UNIHAL_STUB") != "strict"
 
 
 def run(case: Case, device: str) -> Exception | None:
@@ -188,7 +189,8 @@ def run(case: Case, device: str) -> Exception | None:
 def test_the_device_refuses_what_the_cpu_refuses(name: str) -> None:
     expected, actual = run(CASES[name], "cpu"), run(CASES[name], DEVICE)
     assert expected is not None
-    assert isinstance(actual, IndexError if name in INDICES else type(expected)), f"{actual!r} instead of {expected!r}"
+    is_later = name in INDICES and not COMPUTES_AT_ONCE
+    assert isinstance(actual, IndexError if is_later else type(expected)), f"{actual!r} instead of {expected!r}"
     assert run(lambda t: t([1.0]) + 1, DEVICE) is None, "the error stayed"
 
 

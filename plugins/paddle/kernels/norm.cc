@@ -14,7 +14,10 @@ class ParameterGradient {
                     const int64_t* dims, int rank)
       : context_(context) {
     if (!output) return;
-    stored_ = context.allocate(output, parameter ? parameter.uhal() : dtype).reshaped(dims, rank);
+    const View all = context.allocate(output, parameter ? parameter.uhal() : dtype);
+    stored_ = all.reshaped(dims, rank);
+    // Paddle lets parameters have another size where x is empty, and their gradients are zeros.
+    if (stored_.elements() != all.elements()) fill_zero(context, all);
     computed_ = stored_;
     present_ = true;
     if (stored_.dtype == dtype) return;

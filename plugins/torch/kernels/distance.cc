@@ -134,13 +134,13 @@ Margins margins_of(Call& call, int first) {
   TORCH_CHECK(target.dim() <= 1 && target.numel() == result.x.size(0), "inconsistent target size, expected ",
               result.x.size(0), " but got ", target.sizes());
   result.targets = target.reshape({-1, 1});
+  result.others = at::ones_like(result.x).scatter(1, result.targets, 0);
   const at::Tensor weight = call.optional_tensor(first + 4);
   if (weight.defined()) {
     TORCH_CHECK(weight.dim() <= 1 && weight.numel() == classes, "inconsistent weight size, expected ", classes,
                 " but got ", weight.sizes());
     result.weights = weight.reshape({-1}).index_select(0, result.targets.flatten()).unsqueeze(-1);
   }
-  result.others = at::ones_like(result.x).scatter(1, result.targets, 0);
   result.excess = (result.x - result.x.gather(1, result.targets) + call.real(first + 3)).clamp_min(0);
   return result;
 }
@@ -177,7 +177,7 @@ struct MultiLabels {
 };
 
 // A row of `target` has its labels before the first negative number.
-MultiLabels multi_labels_of(const at::Tensor& self, const at::Tensor& target) {
+MultiLabels multi_labels_of(Call& call, const at::Tensor& self, const at::Tensor& target) {
   const int64_t classes = self.dim() == 0 ? 1 : self.size(-1);
   TORCH_CHECK(self.dim() <= 2 && classes != 0,
               "Expected non-empty vector or matrix with optional 0-dim batch size, but ", "got: ", self.sizes());
@@ -186,6 +186,7 @@ MultiLabels multi_labels_of(const at::Tensor& self, const at::Tensor& target) {
   MultiLabels result;
   result.x = self.reshape({-1, classes});
   const at::Tensor numbers = target.reshape({-1, classes});
+  call.check_numbers(view_of(call.keep(numbers + 1)), classes + 1);
   result.is_label = numbers.lt(0).cumsum(1).eq(0);
   result.places = numbers.masked_fill(result.is_label.logical_not(), 0);
   const at::Tensor marks = result.is_label.to(result.x.scalar_type());
@@ -203,7 +204,7 @@ at::Tensor excess_of(const MultiLabels& labels) {
 // (self, target, reduction) -> output, is_target
 void multilabel_margin_loss(Call& call) {
   const at::Tensor& self = call.tensor(0);
-  const MultiLabels labels = multi_labels_of(self, call.tensor(1));
+  const MultiLabels labels = multi_labels_of(call, self, call.tensor(1));
   at::Tensor losses = excess_of(labels).sum(at::IntArrayRef({1, 2})) / static_cast<double>(labels.x.size(1));
   if (call.integer(2) == at::Reduction::None && self.dim() < 2) losses = losses.squeeze(0);
   reduce_loss(call, losses, call.integer(2));
@@ -213,7 +214,7 @@ void multilabel_margin_loss(Call& call) {
 // (grad_output, self, target, reduction, is_target)
 void multilabel_margin_loss_backward(Call& call) {
   const at::Tensor& self = call.tensor(1);
-  const MultiLabels labels = multi_labels_of(self, call.tensor(2));
+  const MultiLabels labels = multi_labels_of(call, self, call.tensor(2));
   const at::Tensor counts = excess_of(labels).gt(0).to(labels.x.scalar_type());
   const at::Tensor slope = counts.sum(1).scatter_add(1, labels.places, counts.sum(2).neg());
   double share = 1 / static_cast<double>(labels.x.size(1));

@@ -18,9 +18,10 @@ struct Segments {
   c10::DimVector shape;  // of the result
 };
 
-// `lengths` or `offsets` (outer..., segments) along axis `axis` of data, which is the last one of theirs.
+// `lengths` or `offsets` (outer..., segments) along axis `axis` of data, which is the last one of theirs. Lengths are
+// looked at where the caller `checks` them, and their signs where that waits for nothing.
 Segments segments_of(const at::Tensor& data, const at::Tensor& lengths, const at::Tensor& offsets, int64_t axis,
-                     bool checks) {
+                     bool checks, bool at_once) {
   const at::Tensor given = lengths.defined() ? lengths : offsets;
   TORCH_CHECK(given.defined(), "segment_reduce(): Either lengths or offsets must be provided.");
   axis = at::maybe_wrap_dim(axis, data.dim());
@@ -28,9 +29,10 @@ Segments segments_of(const at::Tensor& data, const at::Tensor& lengths, const at
               "segment_reduce(): Expected axis to be the last dimension of lengths or offsets ", "but got ", axis, ".");
   Segments result;
   const at::Tensor counts = lengths.defined() ? lengths : offsets.diff();
-  if (checks && lengths.defined() && lengths.numel() != 0) {
+  checks = checks && lengths.defined();
+  if ((checks || at_once) && counts.numel() != 0) {
     TORCH_CHECK(counts.ge(0).all().item<bool>(), "lengths contains negative value!");
-    TORCH_CHECK(counts.sum(-1).eq(data.size(axis)).all().item<bool>(),
+    TORCH_CHECK(!checks || counts.sum(-1).eq(data.size(axis)).all().item<bool>(),
                 "segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when "
                 "!unsafe.");
   }
@@ -71,8 +73,8 @@ void segment_reduce(Call& call) {
   const at::Tensor& data = call.tensor(0);
   const c10::string_view name = call.argument(1).toStringView();
   TORCH_CHECK(call.is_none(3), "segment_reduce(): indices based reduction is not supported yet.");
-  const Segments segments =
-      segments_of(data, call.optional_tensor(2), call.optional_tensor(4), call.integer(5), !call.boolean(6));
+  const Segments segments = segments_of(data, call.optional_tensor(2), call.optional_tensor(4), call.integer(5),
+                                        !call.boolean(6), call.computes_at_once());
   const bool has_initial = !call.is_none(7);
   const double initial = call.real_or(7, 0);
   at::Tensor result;
@@ -102,7 +104,8 @@ void segment_reduce(Call& call) {
 void segment_reduce_backward(Call& call) {
   const at::Tensor& data = call.tensor(2);
   const c10::string_view name = call.argument(3).toStringView();
-  const Segments segments = segments_of(data, call.optional_tensor(4), call.optional_tensor(5), call.integer(6), false);
+  const Segments segments =
+      segments_of(data, call.optional_tensor(4), call.optional_tensor(5), call.integer(6), false, false);
   const at::Tensor& rows = segments.rows;
   c10::DimVector flat(rows.sizes());
   flat[0] = segments.lengths.size(0);
@@ -186,18 +189,12 @@ at::Tensor limits_of(Call& call, const at::Tensor& offsets, int64_t bags, int64_
 // not is an index that is out of range, which nobody waits for.
 void check_limits(Call& call, const at::Tensor& limits, int64_t count) {
   const int64_t bags = limits.size(0) - 1;
-  const View all = view_of(limits), begin = all.sliced(0, 0, 1);
+  const View all = view_of(limits);
   const View before = all.sliced(0, 0, bags), after = all.sliced(0, 1, bags);
   const View lengths = view_of(call.scratch({bags}, at::kLong));
   call.map(uhal_map_subtract, {&after, &before}, {&lengths});
-  const View nothing = view_of(call.scratch({1}, at::kByte)), found = view_of(call.scratch({bags}, at::kByte));
-  const View found_first = found.sliced(0, 0, 1);
-  View repeated = nothing;
-  repeated.shape[0] = count + 1;
-  repeated.strides[0] = 0;
-  const uhal_index_attributes attributes = index_attributes(0);
-  call.launch(UHAL_OP_GATHER, {&nothing, &begin}, {&found_first}, &attributes);
-  call.launch(UHAL_OP_GATHER, {&repeated, &lengths}, {&found}, &attributes);
+  call.check_numbers(all.sliced(0, 0, 1), 1);
+  call.check_numbers(lengths, count + 1);
 }
 
 // The number of the bag that each of `count` indices is in: how many bags have begun behind the first, which begins at
@@ -282,6 +279,8 @@ void embedding_bag(Call& call) {
   const int64_t padding = call.is_none(8) ? -1 : call.integer(8);
   const at::Tensor limits = limits_of(call, offsets, bags, count);
   if (bags != 0) check_limits(call, limits, count);
+  // Of bags that leave out padding no negative index is seen.
+  if (padding >= 0) call.check_numbers(view_of(indices), weight.size(0));
   // Sums need no numbers of bags: their gradient makes them, as on the CPU.
   const bool is_plain = padding < 0, needs_ids = mode != kSumOfBag || !is_plain || call.boolean(7);
   at::Tensor ids = empty({0}, at::kLong);
@@ -385,6 +384,7 @@ void index_reduce(Call& call) {
   const int64_t dim = at::maybe_wrap_dim(call.integer(1), result.dim());
   c10::DimVector column(static_cast<size_t>(std::max<int64_t>(source.dim(), 1)), 1);
   if (source.dim() > 0) column[dim] = source.size(dim);
+  if (call.computes_at_once()) call.check_numbers(view_of(call.tensor(2)), result.dim() == 0 ? 1 : result.size(dim));
   const at::Tensor index = call.tensor(2).to(at::kLong).view(column);
   const at::Tensor places = source.dim() == 0 ? index.squeeze(0) : index.expand(source.sizes());
   result.scatter_reduce_(dim, places, source, call.argument(4).toStringView(), call.boolean(5));
@@ -441,7 +441,11 @@ void repeat_interleave(Call& call) {
   if (repeats.numel() == 0) return call.set_result(0, empty({0}, repeats.scalar_type()));
   TORCH_CHECK(repeats.ge(0).all().item<bool>(), "repeats can not be negative");
   const at::Tensor ends = repeats.cumsum(0);
-  const int64_t total = call.is_none(1) ? ends.narrow(0, ends.size(0) - 1, 1).item<int64_t>() : call.integer(1);
+  const auto counted = [&ends] { return ends.narrow(0, ends.size(0) - 1, 1).item<int64_t>(); };
+  const bool is_given = !call.is_none(1);
+  const int64_t total = is_given ? call.integer(1) : counted();
+  TORCH_CHECK(!is_given || !call.computes_at_once() || counted() == total,
+              "allocated size does not match required size");
   const at::Tensor places = at::arange(total, repeats.options().dtype(at::kLong));
   call.set_result(0, at::searchsorted(ends, places, repeats.scalar_type() == at::kInt, /*right=*/true));
 }
