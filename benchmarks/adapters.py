@@ -197,8 +197,8 @@ def of_paddle(device: str) -> Calls:
     return [(name, on(function)) for name, function in calls.items()]
 
 
-def of_tensorflow(device: str) -> Calls:
-    """Calls of TensorFlow's ops on a device."""
+def of_tensorflow(device: str, compiled: bool = False) -> Calls:
+    """Calls of TensorFlow's ops on a device, each as one function if ``compiled``."""
     import tensorflow as tf
 
     raw = tf.raw_ops
@@ -325,15 +325,7 @@ def of_tensorflow(device: str) -> Calls:
         "complex matmul": lambda: tf.matmul(few_spectra, few_spectra),
     }
 
-    def on(function: Call) -> Call:
-        def call() -> None:
-            with tf.device(device):
-                function()
-            tf.test.experimental.sync_devices()
-
-        return call
-
-    return [(name, on(function)) for name, function in calls.items()]
+    return measure.tensorflow_calls(calls, device, compiled)
 
 
 def of_torch(device: str) -> Calls:

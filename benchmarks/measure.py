@@ -21,6 +21,25 @@ def paddle_operand(array: Any, gradient: bool = False) -> Any:
     return tensor
 
 
+def tensorflow_calls(
+    functions: dict[str, Callable[[], Any]], device: str, compiled: bool
+) -> list[tuple[str, Callable[[], Any]]]:
+    """Calls on a TensorFlow device that wait for its work, each as one ``tf.function`` if ``compiled``."""
+    import tensorflow as tf
+
+    def on(function: Callable[[], Any]) -> Callable[[], Any]:
+        work = tf.function(function, autograph=False) if compiled else function
+
+        def call() -> None:
+            with tf.device(device):
+                work()
+            tf.test.experimental.sync_devices()
+
+        return call
+
+    return [(name, on(function)) for name, function in functions.items()]
+
+
 def batch_times(call: Callable[[], Any], batches: int, minimum_time: float) -> list[float]:
     """Seconds of one call in each of several batches, that together take at least ``minimum_time``, after a warm-up."""
     call()

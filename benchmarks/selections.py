@@ -1,10 +1,10 @@
 """Orders, places, running extrema, segments, sequences, graphs, detection by the adapters, against the framework's CPU.
 
-    python benchmarks/selections.py [--framework paddle] [--device RDNA:0 or rdna:0] [--only median]
+    python benchmarks/selections.py [--framework paddle] [--device RDNA:0 or rdna:0] [--only median] [--compiled]
 
 Meant for the stub, with as many threads as the framework takes. Times are lower quartiles of batches that alternate
 with the CPU's, in milliseconds, with the operands on the device and the work waited for; the ratio is ours over the
-CPU's: at most 1 is wanted.
+CPU's: at most 1 is wanted. --compiled: each of TensorFlow's calls as one tf.function, as Keras trains.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import measure
@@ -172,8 +173,8 @@ def of_paddle(device: str) -> Calls:
     return [(name, on(function)) for name, function in calls.items()]
 
 
-def of_tensorflow(device: str) -> Calls:
-    """Calls of TensorFlow's ops on a device."""
+def of_tensorflow(device: str, compiled: bool = False) -> Calls:
+    """Calls of TensorFlow's ops on a device, each as one function if ``compiled``."""
     import tensorflow as tf
 
     state = np.random.default_rng(1)
@@ -192,14 +193,6 @@ def of_tensorflow(device: str) -> Calls:
         steps = tf.constant(np.full(16, 200, "int32"))
         indices = tf.constant(np.stack(np.unravel_index(np.arange(480), (16, 30)), 1))
         flat_labels = tf.constant(state.integers(1, 40, 480).astype("int32"))
-
-    def on(function: Callable[[], Any]) -> Call:
-        def call() -> None:
-            with tf.device(device):
-                function()
-            tf.test.experimental.sync_devices()
-
-        return call
 
     calls = {
         "top_k of rows": lambda: tf.math.top_k(rows, 10),
@@ -225,15 +218,16 @@ def of_tensorflow(device: str) -> Calls:
         "where": lambda: tf.where(rows > 0),
         "boolean_mask": lambda: tf.boolean_mask(values, rows > 0),
     }
-    return [(name, on(function)) for name, function in calls.items()]
+    return measure.tensorflow_calls(calls, device, compiled)
 
 
-def run(text: str | None, makers: dict[str, Callable[[str], Calls]]) -> None:
+def run(text: str | None, makers: dict[str, Callable[..., Calls]]) -> None:
     """Prints the table of one framework, or of all that can share a process."""
     parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--framework", choices=(*makers, "both"), default="both", help="both: Paddle and TensorFlow")
     parser.add_argument("--device", default="rdna:0")
     parser.add_argument("--only", default="", help="only ops whose name contains this")
+    parser.add_argument("--compiled", action="store_true", help="each of TensorFlow's calls as one tf.function")
     given = parser.parse_args()
     os.environ.setdefault("UNIHAL_BACKEND", "stub")
     os.environ.setdefault("UNIHAL_STRICT", "1")
@@ -241,10 +235,12 @@ def run(text: str | None, makers: dict[str, Callable[[str], Calls]]) -> None:
     # Paddle first: after TensorFlow it cannot be imported.
     for framework in ("paddle", "tensorflow") if given.framework == "both" else (given.framework,):
         device, cpu = given.device.lower(), "cpu"
+        maker = makers[framework]
         if framework == "tensorflow":
             device, cpu = f"/device:{given.device.upper()}", "/device:CPU:0"
+            maker = partial(maker, compiled=given.compiled)
         print(f"{framework}: ours and the CPU's in ms, the ratio")
-        for (name, ours), (_, theirs) in zip(makers[framework](device), makers[framework](cpu)):
+        for (name, ours), (_, theirs) in zip(maker(device), maker(cpu)):
             if given.only not in name:
                 continue
             try:
