@@ -56,8 +56,9 @@ UHAL_INLINE T complex_divide(T x, T y) {
   const int wide = fabs(y.x) >= fabs(y.y);
   const R larger = wide ? y.x : y.y;
   const R smaller = wide ? y.y : y.x;
-  const R ratio = larger == 0 ? (R)0 : smaller / larger;
-  const R divisor = larger == 0 ? (R)fabs(larger) : larger + smaller * ratio;
+  const int none = larger == 0 && smaller == 0; /* beside a NaN a part of 0 is the larger one */
+  const R ratio = none ? (R)0 : smaller / larger;
+  const R divisor = none ? (R)fabs(larger) : larger + smaller * ratio;
   const R along = wide ? x.x : x.y;
   const R across = wide ? x.y : x.x;
   const R real = along + across * ratio;
@@ -147,8 +148,9 @@ UHAL_INLINE T complex_expm1(T x) {
 UHAL_INLINE R complex_log_absolute(T x) {
   const R a = fabs(x.x);
   const R b = fabs(x.y);
-  const R larger = a > b ? a : b;
-  const R ratio = larger == 0 ? (R)0 : (a > b ? b : a) / larger;
+  const R larger = a < b ? b : a;
+  const R smaller = a < b ? a : b;
+  const R ratio = smaller == 0 ? (R)0 : smaller / larger;
   const R result = log(larger) + (R)0.5 * log1p(ratio * ratio);
   return complex_is_infinite(x) ? (R)INFINITY : result;
 }
@@ -188,9 +190,9 @@ UHAL_INLINE T complex_sinh(T x) {
   const R cosine = cos(x.y);
   const R sine = sin(x.y);
   const R a = fabs(x.x);
-  const T large = complex_exp_times(a, cosine, sine);
-  const R real = a > 20 ? copysign((R)0.5, x.x) * large.x : complex_part_product(sinh(x.x), cosine);
-  const R imaginary = a > 20 ? (R)0.5 * large.y : complex_part_product(cosh(x.x), sine);
+  const T large = complex_exp_times(a, (R)0.5 * cosine, (R)0.5 * sine);
+  const R real = a > 20 ? copysign((R)1, x.x) * large.x : complex_part_product(sinh(x.x), cosine);
+  const R imaginary = a > 20 ? large.y : complex_part_product(cosh(x.x), sine);
   return uhal_complex(real, x.y == 0 ? x.y : imaginary);
 }
 
@@ -199,9 +201,9 @@ UHAL_INLINE T complex_cosh(T x) {
   const R cosine = cos(x.y);
   const R sine = sin(x.y);
   const R a = fabs(x.x);
-  const T large = complex_exp_times(a, cosine, sine);
-  const R real = a > 20 ? (R)0.5 * large.x : cosh(x.x) * cosine;
-  const R imaginary = a > 20 ? copysign((R)0.5, x.x) * large.y : complex_part_product(sinh(x.x), sine);
+  const T large = complex_exp_times(a, (R)0.5 * cosine, (R)0.5 * sine);
+  const R real = a > 20 ? large.x : cosh(x.x) * cosine;
+  const R imaginary = a > 20 ? copysign((R)1, x.x) * large.y : complex_part_product(sinh(x.x), sine);
   return uhal_complex(real, imaginary);
 }
 

@@ -296,6 +296,12 @@ Context::RandomSequence Context::random_sequence() const {
   return {phi.PD_DeviceContextGetRandom(handle_, IgnoredStatus()), turn};
 }
 
+bool Context::has_computed() const {
+  int32_t capturing = 0;
+  return computes_at_once(stream()->handle) && uhal_graph_capture_query(stream()->handle, &capturing) == UHAL_OK &&
+         capturing == 0;
+}
+
 void Context::refuse_in_graph(const char* reason) const {
   int32_t capturing = 0;
   check(uhal_graph_capture_query(stream()->handle, &capturing));

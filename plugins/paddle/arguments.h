@@ -206,6 +206,9 @@ class Context {
   };
   RandomSequence random_sequence() const;
 
+  // Whether what was run has been computed, in memory of the host's, as on the fast stub: results may be looked at.
+  bool has_computed() const;
+
   // Raises UHAL_FAILED_PRECONDITION with `reason` if the stream is being captured into a graph.
   void refuse_in_graph(const char* reason) const;
 

@@ -4,14 +4,18 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <new>
+#include <optional>
 #include <string_view>
 #include <typeinfo>
 #include <unordered_set>
+#include <vector>
 
 #include "plugins/paddle/arguments.h"
 #include "plugins/paddle/kernels/common.h"
 #include "plugins/paddle/library.h"
 #include "plugins/paddle/phi_types.h"
+#include "plugins/paddle/selected_rows.h"
 #include "plugins/paddle/stream.h"
 
 namespace unihal::paddle {
@@ -31,6 +35,12 @@ constexpr const char* kHookSymbol = "_ZN3egr12GradNodeBase20RegisterGradientHook
 constexpr const char* kKeepSymbol = "_ZN3egr13egr_utils_api19RetainGradForTensorERKN6paddle6TensorE";
 constexpr const char* kSetConstantSymbol = "_ZN3phi5funcs12set_constantERKNS_13DeviceContextEPNS_11DenseTensorEf";
 
+constexpr const char* kMergeSymbol =
+    "_ZN6paddle10imperative17SelectedRowsMergeINS_6TensorES2_EESt10shared_ptrIT_ERKT0_S8_";
+
+// Enough for a paddle::Tensor.
+constexpr size_t kTensorBytes = 256;
+
 // phi::TensorBase, which a paddle::Tensor shares.
 using Shared = std::shared_ptr<void>;
 
@@ -44,6 +54,8 @@ using Gradients = void* (*)(void* result, const void*, const void*, const void*,
                             void*);
 using Hook = int64_t (*)(void* node, size_t slot, size_t rank, void* hook);
 using Keep = void (*)(const void* tensor);
+// A std::shared_ptr<paddle::Tensor> is returned through a pointer.
+using Merge = void* (*)(void* result, const void* x, const void* y);
 AddTensors original_add = nullptr;
 Accumulate original_accumulate = nullptr;
 SetConstant original_set_constant = nullptr;
@@ -51,12 +63,15 @@ AddGradient original_add_gradient = nullptr;
 Gradients original_gradients = nullptr;
 Hook original_hook = nullptr;
 Keep original_keep = nullptr;
+Merge original_merge = nullptr;
 
 const Shared& (*shared_of)(const void* tensor) = nullptr;
 const Place& (*place_of_tensor)(const void* dense_tensor) = nullptr;
 void* (*copy_tensor)(void* result, const void* tensor) = nullptr;
 void (*set_shared)(void* tensor, const Shared& shared) = nullptr;
 Shared (*gradient_node)(const void* tensor) = nullptr;
+void (*construct_tensor)(void* tensor, Shared* base) = nullptr;
+void (*destroy_tensor)(void* tensor) = nullptr;
 void* (*context_pool)() = nullptr;
 void* (*context_of)(void* pool, const Place& place) = nullptr;
 
@@ -116,6 +131,54 @@ void set_constant(const void* context, void* tensor, float value) {
   fill(ours, y, value, static_cast<int64_t>(value));
 }
 
+struct Polymorphic {
+  virtual ~Polymorphic() = default;
+};
+
+// The mangled name of an object's class.
+std::string_view class_of(const Shared& object) {
+  return typeid(*static_cast<const Polymorphic*>(object.get())).name();
+}
+
+// -- sums of rows -----------------------------------------------------------------------------------------------------
+
+// The value of gradients that are rows of a table, if it is memory of one of our devices.
+std::optional<Tensor> our_value(const Shared& shared) {
+  if (shared == nullptr || class_of(shared) != "N3phi12SelectedRowsE") return std::nullopt;
+  const Tensor value = SelectedRows{shared.get()}.value();
+  if (!value.is_allocated()) return std::nullopt;
+  const Place& place = place_of_tensor(value.handle);
+  const bool ours = place.kind == kCustomPlace &&
+                    is_our_stream(Context(context_of(context_pool(), place), "merge_selected_rows").stream());
+  return ours ? std::optional<Tensor>(value) : std::nullopt;
+}
+
+// Paddle adds rows to rows by its CPU's function, with our device's context for the CPU's, which ends the process. A
+// row may stand there several times, so that their sum is one behind the other.
+void* merge_rows(void* result, const void* x, const void* y) {
+  const Shared &a = shared_of(x), &b = shared_of(y);
+  const std::optional<Tensor> first = our_value(a), second = our_value(b);
+  if (!first || !second) return original_merge(result, x, y);
+  std::vector<int64_t> rows = SelectedRows{a.get()}.rows();
+  const std::vector<int64_t>& others = SelectedRows{b.get()}.rows();
+  rows.insert(rows.end(), others.begin(), others.end());
+  Shared sum = make_selected_rows(rows, SelectedRows{a.get()}.height());
+  const Context context(context_of(context_pool(), place_of_tensor(first->handle)), "merge_selected_rows");
+  const View u = first->view(), v = second->view();
+  int64_t dims[UHAL_MAX_RANK];
+  std::copy_n(u.shape, u.rank, dims);
+  dims[0] += v.shape[0];
+  const View all = context.allocate(Output{SelectedRows{sum.get()}.value()}, u.dtype, dims, u.rank);
+  if (u.elements() != 0) copy_or_cast(context, u, all.sliced(0, 0, u.shape[0]));
+  if (v.elements() != 0) copy_or_cast(context, v, all.sliced(0, u.shape[0], v.shape[0]));
+  void* const tensor = ::operator new(kTensorBytes);
+  construct_tensor(tensor, &sum);
+  return new (result) Shared(tensor, [](void* made) {
+    destroy_tensor(made);
+    ::operator delete(made);
+  });
+}
+
 // -- the gradient of a sum ------------------------------------------------------------------------------------------
 
 // The nodes whose gradients someone may hold, by a hook or with retain_grads(). That a node has ended is not told:
@@ -142,13 +205,6 @@ WatchedNodes watched_nodes;
 
 // How many calls of paddle.grad this thread is in, which hands gradients out.
 thread_local int handing_out = 0;
-
-struct Polymorphic {
-  virtual ~Polymorphic() = default;
-};
-
-// The mangled name of a node's class.
-std::string_view class_of(const Shared& node) { return typeid(*static_cast<const Polymorphic*>(node.get())).name(); }
 
 // Whether the gradient of a tensor goes to a node that only reads it, and makes what it hands on in memory of its own:
 // no view of it, as those of reshapes, and no tensor that keeps it, as those of parameters. By the classes' mangled
@@ -251,6 +307,11 @@ void redirect_gradients() {
     return;
   }
   static_cast<void>(redirect_paddle_function(kSetConstantSymbol, set_constant, &original_set_constant));
+  if (selected_rows_known() &&
+      bind_function("_ZN6paddle6TensorC1ESt10shared_ptrIN3phi10TensorBaseEE", &construct_tensor) &&
+      bind_function("_ZN6paddle6TensorD1Ev", &destroy_tensor)) {
+    static_cast<void>(redirect_paddle_function(kMergeSymbol, merge_rows, &original_merge));
+  }
   const char* const symbol = find_paddle_library(kAddSymbol) != nullptr ? kAddSymbol : kOldAddSymbol;
   if (redirect_paddle_function(symbol, add_or_accumulate, &original_add) != nullptr) return;
   if (redirect_paddle_function(kAccumulateSymbol, accumulate, &original_accumulate) != nullptr) return;

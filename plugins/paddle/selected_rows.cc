@@ -23,12 +23,15 @@ using ConstructRows = void (*)(void* object, const RowList& rows, const int64_t&
 using DestroyRows = void (*)(void* object);
 using Elements = int64_t (*)(const void* object);
 
+ConstructRows construct = nullptr;
+DestroyRows destroy = nullptr;
+
 bool rows_look_as_expected() {
   constexpr const char* kConstructor = "_ZN3phi12SelectedRowsC1ERKSt6vectorIlSaIlEERKl";
   void* library = find_paddle_library(kConstructor);
   if (library == nullptr) return false;
-  const auto construct = find_function<ConstructRows>(library, kConstructor);
-  const auto destroy = find_function<DestroyRows>(library, "_ZN3phi12SelectedRowsD1Ev");
+  construct = find_function<ConstructRows>(library, kConstructor);
+  destroy = find_function<DestroyRows>(library, "_ZN3phi12SelectedRowsD1Ev");
   const auto elements = find_function<Elements>(library, "_ZNK3phi12SelectedRows5numelEv");
   if (destroy == nullptr || elements == nullptr) return false;
 
@@ -56,6 +59,15 @@ Tensor SelectedRows::value() const { return Tensor{*reinterpret_cast<void**>(imp
 bool selected_rows_known() {
   static const bool known = rows_look_as_expected();
   return known;
+}
+
+std::shared_ptr<void> make_selected_rows(const std::vector<int64_t>& rows, int64_t height) {
+  void* const object = ::operator new(2 * kSelectedRowsBytes);
+  construct(object, rows, height);
+  return std::shared_ptr<void>(object, [](void* made) {
+    destroy(made);
+    ::operator delete(made);
+  });
 }
 
 }  // namespace unihal::paddle

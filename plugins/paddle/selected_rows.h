@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "plugins/paddle/arguments.h"
@@ -37,6 +38,9 @@ constexpr const char* kSelectedRowsListCode = "selected rows list";
 
 // Whether this Paddle's class looks as expected.
 bool selected_rows_known();
+
+// A new object, whose value has no memory yet. Only if selected_rows_known().
+std::shared_ptr<void> make_selected_rows(const std::vector<int64_t>& rows, int64_t height);
 
 // A class of tensors travels as a pointer to its base, so the C functions for dense ones hand it over too.
 UNIHAL_ARGUMENT(SparseInput, kInput, kArgumentTensor, kSelectedRowsCode, void*, (SparseInput{{raw}}),

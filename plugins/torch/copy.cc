@@ -33,6 +33,10 @@ void copy_on_device(const at::Tensor& self, const at::Tensor& source, uhal_strea
                                 device_type(), ": ", refusal.reason);
   }
   if (from.dtype == to.dtype && from.data == to.data) return;  // a tensor onto itself
+  if (source.is_complex() && to.dtype == UHAL_BOOL) {          // true is what is not 0, its imaginary part included
+    const uhal_map_attributes is_true = map_attributes(uhal_map_logical_and);
+    return check(launch(stream, UHAL_OP_MAP, {&from, &from}, {&to}, &is_true, "copy_"));
+  }
   check(launch(stream, from.dtype == to.dtype ? UHAL_OP_COPY : UHAL_OP_CAST, {&from}, {&to}, nullptr, "copy_"));
 }
 

@@ -19,7 +19,10 @@ uhal_status factorize(const uhal_op& op, bool upper) {
     const Matrix2<T> matrix = matrix_of<T>(l, at.offset(0));
     int32_t failed = 0;
     if (matrix.rows > 0 && !factorize_cholesky(upper, matrix, &failed)) complete = false;
-    if (failed != 0) fill_matrix(matrix, T(not_a_number<T>()));
+    // Behind a pivot that is NaN all is NaN already.
+    if (failed != 0 && !std::isnan(std::real(matrix.at(failed - 1, failed - 1)))) {
+      fill_matrix(matrix, T(not_a_number<T>()));
+    }
     fill_below(upper ? matrix : matrix.transposed(), T(0));
     if (info != nullptr) static_cast<int32_t*>(info->data)[at.offset(1)] = failed;
   });

@@ -205,6 +205,9 @@ bool wants_blocked_images(const ConvolutionProblem& problem) {
     dense &= problem.attributes.stride[i] == 1;
   }
   if (!channels_outermost || taps == 1) return false;
+  // A filter of one channel for each is no product at all: vectors are made of channels, which lie side by side in
+  // blocks.
+  if (problem.attributes.groups > 1 && problem.w->shape[1] == 1) return true;
   if (has_avx512()) {
     const Costs costs = costs_of(problem);
     return costs.blocked < kGain * costs.plain;

@@ -46,7 +46,7 @@ int32_t plain_cholesky(const Matrix2<T>& a) {
       for (int64_t k = 0; k < j; ++k) sum -= a.at(i, k) * conjugate(a.at(j, k));
       if (j < i) {
         a.at(i, j) = sum / std::real(a.at(j, j));
-      } else if (const Real<T> square = std::real(sum); square > 0) {
+      } else if (const Real<T> square = std::real(sum); !(square <= 0)) {  // NaN goes on, as in LAPACK
         a.at(i, i) = std::sqrt(square);
       } else {
         return narrow(i + 1);
@@ -270,11 +270,20 @@ bool solve_triangular(bool upper, bool unit_diagonal, bool conjugated, const Mat
   return true;
 }
 
+// A pivot that is NaN is not positive either: OpenBLAS does not look for it.
+template <typename T>
+void note_nan_on_diagonal(const Matrix2<T>& l, int32_t* info) {
+  for (int64_t i = 0; *info == 0 && i < l.rows; ++i) {
+    if (std::isnan(std::real(l.at(i, i)))) *info = narrow(i + 1);
+  }
+}
+
 template <typename T>
 bool factorize_cholesky(bool upper, const Matrix2<T>& a, int32_t* info) {
   const Lapack<T>* const library = lapack<T>();
   if (library == nullptr) {
     *info = plain_cholesky(upper ? a.transposed() : a);
+    note_nan_on_diagonal(a, info);
     return true;
   }
   ScratchFrame frame;
@@ -291,6 +300,7 @@ bool factorize_cholesky(bool upper, const Matrix2<T>& a, int32_t* info) {
   }
   const int32_t n = narrow(a.rows), step = narrow(columns.column_stride);
   library->potrf(stored_upper ? "U" : "L", &n, columns.data, &step, info, 1);
+  note_nan_on_diagonal(columns, info);
   if (columns.data != a.data) copy_matrix(columns, a);
   return true;
 }

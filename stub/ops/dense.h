@@ -11,7 +11,7 @@ template <typename T>
 bool solve_triangular(bool upper, bool unit_diagonal, bool conjugated, const Matrix2<T>& a, const Matrix2<T>& x);
 
 // a's lower (upper) triangle := l with a = l l^H (l^H l). The other triangle is not touched. 0, or the order of the
-// first leading minor that is not positive. False: no memory.
+// first leading minor that is not positive, NaN among them: such a pivot stays on the diagonal. False: no memory.
 template <typename T>
 bool factorize_cholesky(bool upper, const Matrix2<T>& a, int32_t* info);
 

@@ -83,8 +83,10 @@ void fill_taps(const uhal_resize_attributes& attributes, int64_t input, int64_t 
   } else if (attributes.mode == UHAL_RESIZE_LINEAR) {
     const double first = std::floor(std::max(source, 0.0));
     const double fraction = std::max(source, 0.0) - first;
+    // Where every pixel keeps its place, those beside it have no part in it, though they be no numbers.
+    const bool is_kept = input == output && (step == 1 || attributes.align_corners != 0);
     taps[0] = {inside(first), static_cast<T>(1 - fraction)};
-    taps[1] = {inside(first + 1), static_cast<T>(fraction)};
+    taps[1] = {inside(is_kept ? first : first + 1), static_cast<T>(fraction)};
   } else {
     const double first = std::floor(source);
     for (int tap = 0; tap < kMaxTaps; ++tap) {

@@ -12,6 +12,7 @@
 #include "stub/ops/axis_rows.h"
 #include "stub/ops/copy.h"
 #include "stub/vector/transpose.h"
+#include "stub/vector/vectorize.h"
 
 namespace unihal::stub {
 namespace {
@@ -218,9 +219,111 @@ ScanBlock<A> scan_block_of(uhal_reduction reduction, uhal_dtype dtype) {
   }
 }
 
+// -- along an axis that is not the innermost one: columns that lie side by side together
+
+constexpr int64_t kColumns = 256;
+
+// results[i] = column i's values so far combined, or those before; `totals` are carried on. Both may be one memory.
+template <uhal_reduction reduction, bool exclusive, class From, class A, class To>
+UNIHAL_VECTORIZED void scan_columns(int64_t count, const void* values, A* __restrict totals, void* results) {
+  const From* const from = static_cast<const From*>(values);
+  To* const to = static_cast<To*>(results);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < count; ++i) {
+    const A before = totals[i], next = combine(reduction, before, static_cast<A>(from[i]));
+    to[i] = static_cast<To>(exclusive ? before : next);
+    totals[i] = next;
+  }
+}
+
+template <class A>
+using ScanColumns = void (*)(int64_t, const void*, A*, void*);
+
+template <bool exclusive, class From, class A, class To>
+ScanColumns<A> scan_columns_as(uhal_reduction reduction) {
+  switch (reduction) {
+    case UHAL_REDUCE_SUM:
+      return scan_columns<UHAL_REDUCE_SUM, exclusive, From, A, To>;
+    case UHAL_REDUCE_PRODUCT:
+      return scan_columns<UHAL_REDUCE_PRODUCT, exclusive, From, A, To>;
+    case UHAL_REDUCE_MAXIMUM:
+      return scan_columns<UHAL_REDUCE_MAXIMUM, exclusive, From, A, To>;
+    case UHAL_REDUCE_MINIMUM:
+      return scan_columns<UHAL_REDUCE_MINIMUM, exclusive, From, A, To>;
+    default:
+      return nullptr;
+  }
+}
+
+// nullptr where columns go one by one: of other dtypes, and of logarithms of sums.
+template <class A>
+ScanColumns<A> scan_columns_of(const uhal_scan_attributes& attributes, uhal_dtype from, uhal_dtype to) {
+  const auto as = [&](auto value, auto result) {
+    using From = decltype(value);
+    using To = decltype(result);
+    return attributes.exclusive != 0 ? scan_columns_as<true, From, A, To>(attributes.reduction)
+                                     : scan_columns_as<false, From, A, To>(attributes.reduction);
+  };
+  if constexpr (std::is_same_v<A, double>) {
+    if (from == UHAL_FLOAT32 && to == UHAL_FLOAT32) return as(float{}, float{});
+    if (from == UHAL_FLOAT64 && to == UHAL_FLOAT64) return as(double{}, double{});
+  }
+  if constexpr (std::is_same_v<A, int64_t>) {
+    if (from == UHAL_INT32 && to == UHAL_INT32) return as(int32_t{}, int32_t{});
+    if (from == UHAL_INT32 && to == UHAL_INT64) return as(int32_t{}, int64_t{});
+    if (from == UHAL_INT64 && to == UHAL_INT64) return as(int64_t{}, int64_t{});
+  }
+  return nullptr;
+}
+
+// The axis whose elements lie side by side in both views, and are worth going along; -1 if there is none.
+int columns_axis(const uhal_tensor& x, const uhal_tensor& y, int axis) {
+  constexpr int64_t kFewColumns = 8;
+  for (int i = 0; i < x.rank; ++i) {
+    if (i != axis && x.strides[i] == 1 && y.strides[i] == 1 && x.shape[i] >= kFewColumns) return i;
+  }
+  return -1;
+}
+
+// The first row of each block of columns.
+uhal_tensor column_blocks(const uhal_tensor& view, int axis, int columns) {
+  uhal_tensor blocks = first_along(view, axis);
+  blocks.shape[columns] = (view.shape[columns] + kColumns - 1) / kColumns;
+  blocks.strides[columns] *= kColumns;
+  return blocks;
+}
+
+template <class A>
+void scan_all_columns(const uhal_tensor& x, const uhal_tensor& y, const uhal_scan_attributes& attributes, int columns,
+                      ScanColumns<A> run) {
+  const int axis = attributes.axis;
+  uhal_tensor numbers = column_blocks(x, axis, columns);  // counts the blocks, in place of memory
+  std::fill_n(numbers.strides, numbers.rank, int64_t{0});
+  numbers.strides[columns] = 1;
+  const uhal_tensor first_x = column_blocks(x, axis, columns), first_y = column_blocks(y, axis, columns);
+  const uhal_tensor* views[] = {&first_y, &first_x, &numbers};
+  for_each_position(make_space(views, 3), x.shape[axis] * kColumns, [&](const Cursor& cursor) {
+    Row from(x, axis, cursor.offset(1));
+    Row to(y, axis, cursor.offset(0));
+    if (attributes.reverse) {
+      from = reversed(from);
+      to = reversed(to);
+    }
+    const int64_t count = std::min(kColumns, x.shape[columns] - cursor.offset(2) * kColumns);
+    A totals[kColumns];
+    std::fill_n(totals, count, start<A>(attributes.reduction, x.dtype));
+    for (int64_t row = 0; row < from.length; ++row) run(count, from.at(row), totals, to.at(row));
+  });
+}
+
 template <class A>
 void scan(const uhal_tensor& x, const uhal_tensor& y, const uhal_scan_attributes& attributes, ComputeType type) {
   const int axis = attributes.axis;
+  if constexpr (std::is_arithmetic_v<A>) {
+    const int columns = columns_axis(x, y, axis);
+    const ScanColumns<A> run = columns >= 0 ? scan_columns_of<A>(attributes, x.dtype, y.dtype) : nullptr;
+    if (run != nullptr) return scan_all_columns(x, y, attributes, columns, run);
+  }
   const uhal_tensor first_x = first_along(x, axis);
   const uhal_tensor first_y = first_along(y, axis);
   const uhal_tensor* views[] = {&first_y, &first_x};

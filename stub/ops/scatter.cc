@@ -48,6 +48,10 @@ class Combiner {
       copy_(count, to, to_stride, from, from_stride);
       return;
     }
+    if (to_stride == 0 && count > 1) {  // all into one element
+      for (int64_t i = 0; i < count; ++i) (*this)(1, to, 0, from + i * from_stride * size_, 0);
+      return;
+    }
     constexpr double kNoParameters[UHAL_MAP_MAX_PARAMETERS] = {};
     if (in_place_ && to_stride == 1 && from_stride == 1) {
       const void* inputs[] = {to, from};
@@ -320,7 +324,9 @@ void scatter_all(const IndexProblem& problem, uhal_reduction reduction, Resolver
   const int last = space.rank - 1;
   const int64_t threads = space.count < kSerialWork ? 1 : std::min<int64_t>(omp_get_max_threads(), places);
   const int64_t strides[] = {space.strides[kRows][last], space.strides[kData][last], space.strides[kIndices][last]};
-  const bool one_by_one = problem.components > 0 && strides[kIndices] != 0 && problem.rows.dtype == problem.data.dtype;
+  // Neighbours that share an index may share an element, too.
+  const bool one_by_one = problem.components > 0 && (strides[kIndices] != 0 || strides[kData] == 0) &&
+                          problem.rows.dtype == problem.data.dtype;
   const bool one = problem.components == 1;
   const bool wide = problem.indices.dtype == UHAL_INT64;
   const ScatterRun run = !one_by_one ? nullptr

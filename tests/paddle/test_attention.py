@@ -243,3 +243,16 @@ def test_what_the_kernels_do_not_compute_is_an_error_that_says_so() -> None:
         two_heads = key[:, :, :2]
         with pytest.raises(ValueError, match="a multiple"):
             paddle._C_ops.flash_attn(query[:, :, :3], two_heads, two_heads, None, None, 0.0, False, False, True, "")
+
+
+@pytest.mark.parametrize("scale", [-1.0, -0.25, 0.0, 0.3, None])
+def test_any_scale(scale: float | None) -> None:
+    results = []
+    for place in ("cpu", DEVICE):
+        with on(place):
+            query, key, value = operands()
+            result = F.scaled_dot_product_attention(query, key, value, scale=scale)
+            result.square().sum().backward()
+            results.append([to_numpy(t) for t in (result, query.grad, key.grad, value.grad)])
+    for theirs, ours in zip(*results, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-4)

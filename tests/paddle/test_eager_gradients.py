@@ -212,3 +212,22 @@ def test_copies_within_a_device_keep_the_order_of_the_work(blocking: bool) -> No
             y.set_value(X)
             x.copy_(y, blocking)
         np.testing.assert_array_equal(x.numpy(), X)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rows_that_meet_rows(dtype: str) -> None:
+    """Gradients of a sparse embedding that is used twice, or over two passes: Paddle cannot add them."""
+    weights = []
+    for place in ("cpu", DEVICE):
+        with on(place):
+            table = paddle.nn.Embedding(7, 3, sparse=True)
+            table.to(dtype=dtype)
+            table.weight.set_value(paddle.arange(21, dtype=dtype).reshape([7, 3]) / 10)
+            optimizer = paddle.optimizer.SGD(0.1, parameters=table.parameters())
+            x = paddle.to_tensor([1, 2, 2])
+            (table(x) * 2 + table(x + 1) + table(x - 1) ** 2).sum().backward()
+            (table(x) ** 3).sum().backward()
+            assert table.weight.grad.is_selected_rows()
+            optimizer.step()
+            weights.append(table.weight.numpy())
+    np.testing.assert_allclose(weights[1], weights[0], rtol=1e-6, atol=1e-7)

@@ -1105,3 +1105,25 @@ def test_a_quotient_of_tiny_numbers_has_a_finite_gradient() -> None:
         (a / b).sum().backward()
         expected = -x.astype("float64") / y.astype("float64") ** 2
         np.testing.assert_allclose(b.grad.numpy(), expected, rtol=1e-5)
+
+
+def test_numbers_of_small_shapes_are_not_zero() -> None:
+    with on(DEVICE):
+        paddle.seed(0)
+        for dtype in ("float32", "float64"):
+            least = float(np.finfo(dtype).tiny)
+            assert float(paddle.standard_gamma(paddle.full([20000], 0.001, dtype)).min()) == least
+            parts = paddle.distribution.Dirichlet(paddle.full([20000, 2], 0.02, dtype)).sample()
+            assert not bool(paddle.isnan(parts).any()) and float(parts.min()) > 0
+            assert all(float(paddle.zeros([1 << 22], dtype).exponential_().min()) > 0 for _ in range(8))
+        for _ in range(8):  # of a single class the softmax of any finite noise is 1
+            assert bool((paddle.nn.functional.gumbel_softmax(paddle.zeros([1 << 22, 1])) == 1).all())
+
+
+@pytest.mark.parametrize(("low", "high"), [(2**60, 2**60 + 10), (-(2**63), 2**63 - 1), (2**53, 2**53 + 3), (-3, 4)])
+def test_whole_numbers_beyond_those_of_doubles(low: int, high: int) -> None:
+    with on(DEVICE):
+        paddle.seed(0)
+        numbers = paddle.zeros([5000], "int64").random_(low, high).numpy()
+    assert low <= numbers.min() and numbers.max() < high
+    assert len(np.unique(numbers)) == min(high - low, len(numbers))

@@ -128,3 +128,22 @@ def test_errors() -> None:
                 function(singular)
         assert L.det(singular).numpy().tolist() == [0, 0]
         assert L.lu(singular, get_infos=True)[2].numpy().tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_matrices_with_nan(dtype: str) -> None:
+    first, last = (np.diag([*d]).astype(dtype) for d in ([np.nan, 1, 1], [1, 1, np.nan]))
+    functions = (L.inv, lambda a: L.solve(a, a), lambda a: L.matrix_power(a, -2), lambda a: L.cond(a, 1))
+    for place in ("cpu", DEVICE):
+        with on(place):
+            for function in functions:
+                assert bool(paddle.isnan(function(paddle.to_tensor(last))).any())
+                for bad in (first, np.stack([np.eye(3, dtype=dtype), first])):
+                    with pytest.raises(ValueError):
+                        function(paddle.to_tensor(bad))
+            with pytest.raises(ValueError):
+                L.cholesky_inverse(paddle.to_tensor(first))
+            # Paddle's CPU factorizes them.
+            assert bool(paddle.isnan(L.cholesky(paddle.to_tensor(first))).any())
+            with pytest.raises(ValueError):
+                L.cholesky(paddle.to_tensor(np.stack([first, -np.eye(3, dtype=dtype)])))

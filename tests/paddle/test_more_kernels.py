@@ -224,3 +224,36 @@ def test_norms_of_an_input_without_a_gradient(kind: str) -> None:
         ),
     }
     check(norms[kind], random(4, low=0.5, high=2), random(4, seed=2))
+
+
+BATCHES = [
+    ((3, 1, 2, 3), (2, 3, 4)),
+    ((2, 2, 3), (3, 1, 3, 4)),
+    ((2, 1, 3, 2, 3), (4, 1, 3, 5)),
+    ((0, 1, 2, 3), (2, 3, 4)),
+    ((3, 1, 2, 3), (3, 4)),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("left", "right"), BATCHES)
+def test_products_whose_batches_both_broadcast(left: tuple[int, ...], right: tuple[int, ...], dtype: str) -> None:
+    # Paddle's CPU has no gradient where both do.
+    check(paddle.matmul, random(*left), random(*right, seed=1), dtype=dtype, gradient=False)
+
+
+def test_any_part_makes_a_complex_number_true() -> None:
+    numbers = np.array([1j, 0, 1, -0.0, 1 + 1j, complex("nan"), complex(0, float("nan"))])
+    for dtype in ("complex64", "complex128"):
+        with on(DEVICE):
+            ours = paddle.to_tensor(numbers.astype(dtype)).cast("bool").numpy()
+        np.testing.assert_array_equal(ours, numbers != 0)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 0.6, 0.9])
+def test_logit_of_any_epsilon(epsilon: float) -> None:
+    check(lambda x: paddle.logit(x, epsilon), np.linspace(-0.5, 2.5, 13), gradient=False)
+
+
+def test_the_angle_of_a_negative_zero() -> None:
+    check(paddle.angle, np.array([-0.0, 0.0, -1.0, 2.0, float("nan")]), gradient=False)

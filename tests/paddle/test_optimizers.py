@@ -426,3 +426,24 @@ def test_model_average_gives_the_cpus_weights() -> None:
 
     for ours, theirs in zip(averaged(DEVICE), averaged("cpu"), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=TOLERANCE["float32"], atol=TOLERANCE["float32"])
+
+
+@pytest.mark.parametrize("decay", [0.01, paddle.regularizer.L1Decay(0.02)], ids=["L2", "L1"])
+@pytest.mark.parametrize("momentum", [None, 0.9])
+def test_decay_of_a_sparse_embedding(decay: Any, momentum: float | None) -> None:
+    weights = []
+    for place in ("cpu", DEVICE):
+        with on(place):
+            table = paddle.nn.Embedding(7, 3, sparse=True)
+            table.weight.set_value(paddle.arange(21, dtype="float32").reshape([7, 3]) / 10 - 1)
+            optimizer = (
+                paddle.optimizer.SGD(0.1, table.parameters(), weight_decay=decay)
+                if momentum is None
+                else paddle.optimizer.Momentum(0.1, momentum, table.parameters(), weight_decay=decay)
+            )
+            for _ in range(2):
+                (table(paddle.to_tensor([1, 2, 2])) ** 2).sum().backward()
+                optimizer.step()
+                optimizer.clear_grad()
+            weights.append(table.weight.numpy())
+    np.testing.assert_allclose(weights[1], weights[0], rtol=1e-5, atol=1e-6)

@@ -1,5 +1,7 @@
 """Positions, segments, counts, searches and sparse products."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -25,6 +27,25 @@ def test_sorted_segments(dtype: str, index: str) -> None:
     for function in (tf.math.segment_max, tf.math.segment_min):
         check(lambda d, i, f=function: f(d, i), data, np.array([0, 0, 1, 1, 1, 2], index), dtype=dtype)
     check(lambda d, i: tf.math.segment_sum(d, i), data[:0], ids[:0], dtype=dtype)
+
+
+def complex_numbers(*shape: int, dtype: str, seed: int = 0) -> np.ndarray:
+    return (random(*shape, seed=seed) + 1j * random(*shape, seed=seed + 1)).astype(dtype)
+
+
+def check_complex(function: Callable[..., tf.Tensor], *arrays: np.ndarray) -> None:
+    check(lambda *a: [part(function(*a)) for part in (tf.math.real, tf.math.imag)], *arrays)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("index", ["int32", "int64"])
+def test_sorted_segments_of_complex_numbers(dtype: str, index: str) -> None:
+    ids = np.array([0, 0, 2, 2, 2, 5], index)
+    for shape in ((6,), (6, 3), (6, 2, 1, 3), (6, 0)):
+        data = complex_numbers(*shape, dtype=dtype)
+        for function in (tf.math.segment_sum, tf.math.segment_mean, tf.math.segment_prod):
+            check_complex(function, data, ids)
+            check_complex(function, data[:0], ids[:0])
 
 
 def test_gradients_of_segments() -> None:
@@ -79,6 +100,24 @@ def test_sparse_products(dtype: str) -> None:
                 )
 
             check(product, places, random(5, seed=2), b, dtype=dtype, gradients=dtype == "float32")
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("adjoint_a", [False, True])
+@pytest.mark.parametrize("adjoint_b", [False, True])
+def test_sparse_products_of_complex_numbers(adjoint_b: bool, adjoint_a: bool, dtype: str) -> None:
+    places = np.array([[0, 2], [0, 0], [3, 1], [3, 2], [1, 1]])
+    inner = 4 if adjoint_a else 3
+    for columns in (5, 1, 0):
+        for count in (5, 0):
+            check_complex(
+                lambda i, v, b: RAW.SparseTensorDenseMatMul(
+                    a_indices=i, a_values=v, a_shape=[4, 3], b=b, adjoint_a=adjoint_a, adjoint_b=adjoint_b
+                ),
+                places[:count],
+                complex_numbers(count, dtype=dtype, seed=2),
+                complex_numbers(*((columns, inner) if adjoint_b else (inner, columns)), dtype=dtype),
+            )
 
 
 def test_errors() -> None:

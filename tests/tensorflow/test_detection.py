@@ -1,11 +1,12 @@
 """Crops of images, boxes that others suppress, patches."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from compare import DEVICE, check, integers, random
+from compare import AT_ONCE, CPU, DEVICE, check, integers, on, random
 
 RAW = tf.raw_ops
 
@@ -43,6 +44,18 @@ def test_crops(method: str) -> None:
 def test_crops_of_all_dtypes(dtype: str) -> None:
     x = integers(2, 5, 7, 3, high=100)
     check(lambda a, b, i: tf.image.crop_and_resize(tf.cast(a, dtype), b, i, (3, 4)), x, BOXES, NUMBERS)
+
+
+@pytest.mark.parametrize("method", ["bilinear", "nearest"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_crops_refuse_boxes_that_are_not_finite(value: float, method: str) -> None:
+    if not AT_ONCE:
+        pytest.skip("the host does not wait for the device to look at them")
+    boxes = np.array([[0, 0, 1, 1], [0, value, 1, 1]], "float32")
+    for device in (CPU, DEVICE):
+        for channels in (0, 2):
+            with tf.device(device), pytest.raises(tf.errors.InvalidArgumentError, match="not finite"):
+                tf.image.crop_and_resize(tf.zeros([1, 4, 4, channels]), boxes, [0, 0], (2, 3), method)
 
 
 def test_gradients_of_crops() -> None:
@@ -236,3 +249,68 @@ def test_projective_transforms(fill: str, mode: str, dtype: str) -> None:
                 x,
                 tolerance=limit,
             )
+
+
+TRANSFORMS = {
+    "identity": [1, 0, 0, 0, 1, 0, 0, 0],
+    "half pixels": [1, 0, -0.5, 0, 1, 1.5, 0, 0],
+    "far": [-1, 0, 9.5, 0.5, 1, -6.5, 0, 0],
+    "projective": [0.8, -0.31, 0.53, 0.27, 0.9, -1.25, 0.013, 0.007],
+}
+
+
+def warped(transform: str, mode: str, fill: str, value: float) -> Callable[[tf.Tensor], tf.Tensor]:
+    return lambda images: RAW.ImageProjectiveTransformV3(
+        images=images,
+        transforms=np.array([TRANSFORMS[transform]], "float32"),
+        output_shape=[6, 9],
+        fill_value=value,
+        interpolation=mode,
+        fill_mode=fill,
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "uint8"])
+@pytest.mark.parametrize("mode", ["NEAREST", "BILINEAR"])
+@pytest.mark.parametrize("value", [-1e5, 1e9, np.nan])
+def test_pixels_inside_are_exact_whatever_is_outside(value: float, mode: str, dtype: str) -> None:
+    if dtype == "float16" and mode == "BILINEAR" and np.isfinite(value):
+        pytest.skip("infinite there, which times a weight of 0 is NaN on the CPU")
+    for shape in ((2, 5, 7, 2), (1, 1, 6, 1), (1, 1, 1, 1)):
+        x = integers(*shape, high=100).astype("float64")
+        for transform in TRANSFORMS:
+            with_value, with_zero = warped(transform, mode, "CONSTANT", value), warped(transform, mode, "CONSTANT", 0)
+            check(lambda a, f=with_value: f(tf.cast(a, dtype)), x, tolerance=2e-6 if dtype == "float64" else None)
+            filled, plain, marks = (
+                on(DEVICE, lambda a, f=f: tf.cast(f(tf.cast(a, dtype)), tf.float64), [array], ["float64"])[0].numpy()
+                for f, array in ((with_value, x), (with_zero, x), (with_zero, np.ones(shape)))
+            )
+            if mode == "NEAREST":
+                np.testing.assert_array_equal(filled[marks == 1], plain[marks == 1])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "uint8"])
+@pytest.mark.parametrize("fill", ["CONSTANT", "REFLECT", "NEAREST"])
+@pytest.mark.parametrize("offset", [-9.5, -7, -1.5, -0.5, 0.5, 2.5, 6, 11.5])
+def test_nearest_pixels_of_places_between_two(offset: float, fill: str, dtype: str) -> None:
+    for shape in ((2, 4, 4, 1), (1, 1, 5, 2)):
+        x = np.arange(np.prod(shape)).reshape(shape)
+        for scale in (1, -1, 0.5):
+            transform = np.array([[scale, 0, offset, 0, scale, -offset, 0, 0]], "float32")
+            check(
+                lambda a, t=transform: RAW.ImageProjectiveTransformV2(
+                    images=tf.cast(a, dtype),
+                    transforms=t,
+                    output_shape=[9, 9],
+                    interpolation="NEAREST",
+                    fill_mode=fill,
+                ),
+                x,
+            )
+
+
+@pytest.mark.parametrize("fill", ["CONSTANT", "REFLECT", "NEAREST"])
+def test_nearest_doubles_keep_their_digits(fill: str) -> None:
+    x = 1e6 + random(2, 5, 7, 2)
+    for transform in TRANSFORMS:
+        check(warped(transform, "NEAREST", fill, 0.5), x, dtype="float64", tolerance=1e-15)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from compare import DEVICE, check, integers, random
@@ -20,6 +21,25 @@ def test_resize(size: tuple[int, int], corners: bool, centers: bool) -> None:
     x = random(2, 7, 6, 3)
     check(lambda a: RAW.ResizeBilinear(images=a, size=size, **options), x, gradients=True)
     check(lambda a: RAW.ResizeNearestNeighbor(images=a, size=size, **options), x, gradients=True)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "uint8"])
+@pytest.mark.parametrize(("corners", "centers"), [(False, False), (True, False), (False, True)])
+def test_resizes_to_the_same_size_keep_what_is_no_number(corners: bool, centers: bool, dtype: str) -> None:
+    x = random(2, 3, 4, 2, low=0)
+    if dtype != "uint8":
+        x[0, 1, 1, 0], x[1, 2, 3, 1], x[1, 0, 0, 0] = np.inf, np.nan, -np.inf
+    options = {"size": (3, 4), "align_corners": corners, "half_pixel_centers": centers}
+    check(lambda a: RAW.ResizeBilinear(images=tf.cast(a, dtype), **options), x)
+    if dtype in ("float32", "float64"):
+        original = np.zeros(x.shape, dtype)
+        del options["size"]
+        check(
+            lambda d, a: RAW.ResizeBilinearGrad(grads=d, original_image=a, **options),
+            x.astype("float32"),
+            original,
+            dtype=dtype,
+        )
 
 
 def test_resize_of_bytes() -> None:

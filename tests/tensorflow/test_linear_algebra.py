@@ -176,3 +176,34 @@ def test_errors() -> None:
                 function(singular)
         assert np.isnan(tf.linalg.cholesky(-singular).numpy()[0, 0, 0])  # as on TensorFlow's CPU
         assert np.isnan(tf.linalg.svd(singular * np.nan, compute_uv=False).numpy()).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_matrices_with_nan(dtype: str) -> None:
+    first, last = (tf.cast(tf.linalg.diag(d), dtype) for d in ([np.nan, 1.0, 1.0], [1.0, 1.0, np.nan]))
+    for function in (tf.linalg.inv, tf.linalg.lu, lambda a: tf.linalg.solve(a, a)):
+        for device in (CPU, DEVICE):
+            with tf.device(device):
+                function(last)
+                with pytest.raises(tf.errors.InvalidArgumentError):
+                    function(first)
+                with pytest.raises(tf.errors.InvalidArgumentError):
+                    function(tf.stack([tf.eye(3, dtype=dtype), first]))
+    lower = tf.cast([[1.0, 0.0], [np.nan, 1.0]], dtype)
+    results = [on(device, tf.linalg.cholesky, [lower.numpy()], [dtype]) for device in (DEVICE, CPU)]
+    for actual, expected in zip(*(tf.nest.flatten(r) for r in results), strict=True):
+        np.testing.assert_array_equal(actual.numpy(), expected.numpy())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])  # of complex ones TensorFlow's CPU gives 0
+@pytest.mark.parametrize("pivoting", [True, False])
+def test_tridiagonal_systems_without_solution(dtype: str, pivoting: bool) -> None:
+    regular, zero = [[1.0, 1, 0], [4, 5, 6], [0, 1, 1]], np.zeros([3, 3])
+    singular = [[1.0, 1, 0], [1, 2, 0], [0, 1, 0]]
+    rhs = np.arange(9.0).reshape(3, 3, 1)
+    solve = lambda a, b: tf.linalg.tridiagonal_solve(a, b, partial_pivoting=pivoting)  # noqa: E731
+    actual, expected = (
+        tf.nest.flatten(on(device, solve, [np.array([regular, zero, singular]), rhs], [dtype, dtype]))
+        for device in (DEVICE, CPU)
+    )
+    np.testing.assert_allclose(actual[0].numpy(), expected[0].numpy(), rtol=1e-5)

@@ -132,3 +132,32 @@ def test_errors() -> None:
             RAW.StatelessRandomUniformV2(
                 shape=[2], key=tf.zeros(1, tf.uint64), counter=tf.zeros(2, tf.uint64), alg=2, dtype=tf.float32
             )
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [(2**60, 2**60 + 10), (-(2**63), 2**63 - 1), (2**62, 2**63 - 1), (0, 2**53 + 1), (-(2**63), -(2**63) + 3)],
+)
+def test_integers_that_no_double_holds(low: int, high: int) -> None:
+    check_equal(lambda: tf.random.stateless_uniform([50], [5, 6], minval=low, maxval=high, dtype="int64"))
+    bounds = {"minval": tf.constant(low, "int64"), "maxval": tf.constant(high, "int64")}
+    check_equal(lambda: RAW.RandomUniformInt(shape=[9], seed=3, seed2=4, **bounds))
+    check_equal(lambda: tf.random.Generator.from_seed(1).uniform([9], low, high, "int64"))
+
+
+@pytest.mark.parametrize(("shape", "first", "second"), [((3,), (1,), (1,)), ((2, 3), (2, 1), (1,)), ((3,), (2,), ())])
+def test_shapes_end_with_those_of_the_parameters(
+    shape: tuple[int, ...], first: tuple[int, ...], second: tuple[int, ...]
+) -> None:
+    p, q = tf.ones(first), tf.fill(second, 0.5)
+    calls = [
+        lambda: tf.random.stateless_gamma(shape, [1, 2], p),
+        lambda: tf.random.stateless_poisson(shape, [1, 2], p),
+        lambda: tf.random.stateless_binomial(shape, [1, 2], p, q),
+    ]
+    for call in calls:
+        for device in (CPU, DEVICE):
+            with tf.device(device), pytest.raises(tf.errors.InvalidArgumentError):
+                call()
+    with tf.device(DEVICE):
+        assert tf.random.stateless_binomial([4, 2, 3], [1, 2], tf.ones([2, 1]), tf.fill([3], 0.5)).shape == (4, 2, 3)

@@ -117,3 +117,9 @@ def test_in_top_k() -> None:
                 given = np.array(targets, dtype)
                 check(lambda p, t, k=k: tf.math.in_top_k(t, p, k), rows, given)
                 check(lambda p, t, k=k: RAW.InTopK(predictions=p, targets=t, k=k), rows, given)
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, "complex64", "complex128"])
+def test_means_of_nothing(dtype: str) -> None:
+    for shape, axis in (((0,), None), ((0,), 0), ((2, 0), 1), ((2, 0), 0), ((0, 3), 0), ((0, 0), None), ((0, 2), [])):
+        check(lambda s=shape, a=axis: tf.reduce_mean(tf.zeros(s, dtype), a))

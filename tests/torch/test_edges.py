@@ -436,3 +436,300 @@ def test_least_squares_of_broadcast_batches(
     a, b = torch.randn(left, dtype=torch.float64), torch.randn(*right, columns, dtype=torch.float64)
     _check(lambda x, y: torch.linalg.lstsq(x, y, driver=driver)[0], a, b, exact=False, rtol=1e-11, atol=1e-11)
     _check(lambda x, y: torch.linalg.lstsq(x, y, driver=driver)[2], a, b)
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [
+        (-(2**63), 2**63 - 1),
+        (2**60, 2**60 + 10),
+        (2**53, 2**53 + 3),
+        (0, 2**62 + 12345),
+        (-(2**63), -(2**63) + 5),
+        (-3, 4),
+    ],
+)
+def test_whole_numbers_beyond_those_of_doubles(low: int, high: int) -> None:
+    torch.manual_seed(0)
+    numbers = torch.randint(low, high, (3, 4000), device=DEVICE).cpu()
+    assert low <= int(numbers.min()) and int(numbers.max()) < high
+    assert len(numbers.unique()) == min(high - low, numbers.numel())
+    assert abs(np.mean([(int(n) - low) / (high - 1 - low) for n in numbers.flatten()]) - 0.5) < 0.02
+    turned = torch.empty(40, 30, dtype=torch.int64, device=DEVICE).t().random_(low, high).cpu()
+    assert low <= int(turned.min()) and int(turned.max()) < high
+
+
+def test_whole_numbers_of_no_range() -> None:
+    torch.manual_seed(0)
+    empty = torch.empty(4000, dtype=torch.int64, device=DEVICE)
+    numbers = empty.clone().random_().cpu()
+    assert int(numbers.min()) >= 0 and int(numbers.max()) > 2**62
+    numbers = empty.clone().random_(-(2**63), None).cpu()
+    assert int(numbers.min()) < -(2**62) and int(numbers.max()) > 2**62
+    assert int(empty.clone().random_(2**63 - 5, None).cpu().min()) >= 2**63 - 5
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16], ids=str)
+def test_waiting_times_are_not_zero(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)  # of 2^23 uniform numbers one is 0
+    assert all(bool((torch.empty(1 << 22, dtype=dtype, device=DEVICE).exponential_() > 0).all()) for _ in range(8))
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_gamma_numbers_of_small_shapes(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    limits = torch.finfo(dtype)
+    small = torch.full((20000,), 0.001, dtype=dtype, device=DEVICE)
+    assert float(torch._standard_gamma(small).min()) == limits.smallest_normal
+    edges = torch.tensor([0.0, -1.0, math.nan, math.inf], dtype=dtype)
+    assert torch.equal(torch._standard_gamma(edges.to(DEVICE)).cpu(), torch._standard_gamma(edges))
+    parts = torch._sample_dirichlet(torch.full((20000, 2), 0.02, dtype=dtype, device=DEVICE))
+    assert parts.dtype == dtype and float(parts.min()) > 0 and float(parts.max()) < 1
+    torch.testing.assert_close(parts.sum(-1), torch.ones_like(parts[:, 0]))
+    for shape in (torch.zeros(2, dtype=dtype), torch.tensor([math.inf, 1], dtype=dtype)):
+        assert torch.equal(torch._sample_dirichlet(shape.to(DEVICE)).cpu(), torch._sample_dirichlet(shape))
+
+
+def test_binomial_numbers_outside_the_domain() -> None:
+    _check(torch.binomial, torch.tensor([-3.0, 2.0, 2.0, 0.0]), torch.tensor([0.5, -1.0, 2.0, 0.5]))
+
+
+@pytest.mark.parametrize("mean", [torch.float16, torch.float32, torch.float64, torch.complex64], ids=str)
+@pytest.mark.parametrize("deviation", FLOATS, ids=str)
+def test_normal_numbers_have_the_mean_s_dtype(mean: torch.dtype, deviation: torch.dtype) -> None:
+    parts = torch.zeros(3, 1, dtype=mean), torch.zeros(2, dtype=deviation)
+    _check(torch.normal, *parts)
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.complex64, torch.complex128], ids=str)
+@pytest.mark.parametrize("other", [math.nan, math.inf, -math.inf, 1e30, 30.0])
+def test_exponentials_of_matrices_beside_others(dtype: torch.dtype, other: float) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(2, 3, 3, 3, dtype=dtype) * torch.tensor([0.01, 1, 7]).reshape(3, 1, 1)
+    x[1, 1] = other * torch.eye(3, dtype=dtype)
+    single = dtype in (torch.float32, torch.complex64)
+    found, expected = torch.linalg.matrix_exp(x.to(DEVICE)).cpu(), torch.linalg.matrix_exp(x)
+    for ours, theirs in zip(found.flatten(0, 1), expected.flatten(0, 1)):
+        if theirs.abs().isfinite().all():
+            scale = float(theirs.abs().max())
+            torch.testing.assert_close(ours / scale, theirs / scale, rtol=0, atol=1e-5 if single else 1e-13)
+        else:
+            assert bool(ours.abs().isnan().any())
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.complex64, torch.complex128], ids=str)
+@pytest.mark.parametrize("side", [1, 3, 70])
+@pytest.mark.parametrize("upper", [False, True])
+def test_factors_of_matrices_with_nan(dtype: torch.dtype, side: int, upper: bool) -> None:
+    x = torch.eye(side, dtype=dtype).repeat(3, 1, 1)
+    x[1, side // 2, side // 2] = math.nan
+    x[2, side - 1, 0] = x[2, 0, side - 1] = math.nan
+    _check(lambda a: torch.linalg.cholesky_ex(a, upper=upper).info, x)
+    _check(lambda a: torch.linalg.cholesky_ex(a, upper=upper).info, x.mT)
+    with pytest.raises(torch.linalg.LinAlgError):
+        torch.linalg.cholesky(x.to(DEVICE))
+
+
+@pytest.mark.parametrize("driver", ["gels", "gelsd", "gelss"])
+def test_least_squares_of_nothing(driver: str) -> None:
+    for a, b in (((0, 3, 2), (0, 3, 1)), ((3, 0), (3, 1)), ((3, 2), (3, 0)), ((2, 3, 0), (2, 3, 2)), ((0, 2), (0, 1))):
+        _check(lambda x, y: tuple(torch.linalg.lstsq(x, y, driver=driver)), torch.zeros(a), torch.ones(b))
+
+
+@pytest.mark.parametrize("rcond", [-1.0, 0.0, 2.0, 1e-3])
+@pytest.mark.parametrize("driver", ["gelsd", "gelss"])
+@pytest.mark.parametrize("least", [0.5, 9e-8, 5e-8, 1e-9, 0.0])
+def test_ranks_of_least_squares(rcond: float, driver: str, least: float) -> None:
+    x = torch.tensor([[1, 0], [0, least], [0, 0]])
+    _check(lambda a: torch.linalg.lstsq(a, torch.ones(3, 1, device=a.device), rcond, driver=driver).rank, x)
+
+
+def test_least_squares_of_zeros() -> None:
+    for x in (torch.zeros(3, 2), torch.zeros(2, 3), torch.stack([torch.zeros(3, 2), torch.eye(3, 2)])):
+        b = torch.ones(*x.shape[:-1], 2)
+        _check(lambda a, y: tuple(torch.linalg.lstsq(a, y, driver="gels")), x, b, exact=False, rtol=1e-6, atol=1e-6)
+
+
+def test_singular_values_of_infinities() -> None:
+    x = torch.stack([torch.eye(2), torch.full((2, 2), math.inf), torch.tensor([[math.inf, 0], [0, 1]])])
+    _check(torch.linalg.svdvals, x, exact=False, rtol=1e-6, atol=0.0)
+    _check(lambda a: torch.linalg.matrix_norm(a, 2), x, exact=False, rtol=1e-6, atol=0.0)
+    _check(lambda a: torch.linalg.svd(a[1]), x)
+
+
+def test_decompositions_into_their_operands() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(3, 3)
+    x = x + x.mT
+
+    def like(a: torch.Tensor, *sizes: int) -> torch.Tensor:
+        return torch.empty(*sizes, dtype=a.dtype, device=a.device)
+
+    def compose(a: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        first, second, third, fourth = (a.clone() for _ in range(4))
+        q, r = torch.linalg.qr(first, out=(first, like(a, 3, 3)))
+        w, v = torch.linalg.eigh(second, out=(like(a, 3), second))
+        u, s, vh = torch.linalg.svd(third, out=(third, like(a, 3), like(a, 3, 3)))
+        values = torch.linalg.svdvals(fourth, out=fourth[0])
+        return q @ r, v * w @ v.mT, u * s @ vh, values
+
+    _check(compose, x, exact=False, rtol=1e-5, atol=1e-5)
+    _check(
+        lambda a: torch.linalg.eigvals(a, out=torch.empty(3, dtype=torch.complex128, device=a.device)),
+        torch.diag(torch.tensor([1.0, 2.0, 3.0])),
+    )
+
+
+_HALVES = (torch.float16, torch.bfloat16)
+
+
+@pytest.mark.parametrize("narrow", [*_HALVES, torch.float32, torch.complex64], ids=str)
+@pytest.mark.parametrize("name", ["eq", "ne", "lt", "le", "ge", "fmod", "remainder", "add", "sub", "mul", "div"])
+def test_numbers_of_a_wider_dtype(narrow: torch.dtype, name: str) -> None:
+    """A tensor without axes does not widen the others' dtype: it is rounded to that, beside them on the device too."""
+    if narrow.is_complex and name not in ("eq", "ne", "sub"):
+        return
+    wide = torch.complex128 if narrow.is_complex else torch.float64
+    x = torch.tensor([0.1, 0.2, 3.0, 7.0], dtype=narrow)
+    for number in (
+        torch.tensor(0.1, dtype=wide),
+        torch.tensor(0.1, dtype=wide).to(torch.float32 if narrow in _HALVES else wide),
+    ):
+        _check(getattr(torch, name), x, number)
+        _check(getattr(torch, name), number, x)
+
+
+@pytest.mark.parametrize("name", ["eq", "lt", "floor_divide", "remainder", "gcd", "pow", "logical_and", "maximum"])
+def test_whole_numbers_of_a_wider_dtype(name: str) -> None:
+    for dtype in (torch.uint8, torch.int8):
+        _check(getattr(torch, name), torch.tensor([44, 3], dtype=dtype), torch.tensor(300))
+    _check(torch.eq, torch.tensor([2049, 3]), torch.tensor([2048.0, 3.0], dtype=torch.float16))
+
+
+@pytest.mark.parametrize("dtype", _HALVES, ids=str)
+@pytest.mark.parametrize("number", [0.7, 0.1, 3.3, 100.1, -2.7, 1e-9, 65519.0, 1e5])
+def test_halves_beside_numbers(dtype: torch.dtype, number: float) -> None:
+    """Products and quotients take a number as float32, all else takes it as the dtype has it."""
+    torch.manual_seed(0)
+    for count in (5, 64):
+        x = (3 * torch.randn(count)).to(dtype)
+        for call in (
+            lambda a: a + number,
+            lambda a: a - number,
+            lambda a: number - a,
+            lambda a: a * number,
+            lambda a: number * a,
+            lambda a: a / number,
+            lambda a: a // number,
+            lambda a: torch.div(a, number, rounding_mode="trunc"),
+            lambda a: a % number,
+            lambda a: torch.fmod(a, number),
+            lambda a: a == number,
+            lambda a: a < number,
+        ):
+            _check(call, x)
+        for other in (torch.tensor(number), torch.tensor(number, dtype=torch.float64)):
+            for name in ("add", "sub", "mul", "div", "fmod"):
+                _check(getattr(torch, name), x, other)
+        if number <= torch.finfo(dtype).max:
+            _check(lambda a: a.abs() ** number, x)
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128], ids=str)
+def test_complex_numbers_that_are_true(dtype: torch.dtype) -> None:
+    x = torch.tensor([[1j, 0, 2], [2 + 1j, complex(0, math.nan), 0]], dtype=dtype)
+    for call in (
+        lambda a: a.bool(),
+        lambda a: a.t().to(torch.bool),
+        lambda a: a[:, ::2].conj().bool(),
+        lambda a: torch.empty(a.shape, dtype=torch.bool, device=a.device).copy_(a),
+        lambda a: a.any(1),
+        lambda a: a.all(0),
+        lambda a: a.logical_not(),
+        lambda a: a.nonzero(),
+        lambda a: a.sum(1, dtype=torch.bool),
+    ):
+        _check(call, x)
+
+
+@pytest.mark.parametrize("dtype", [*_HALVES, *FLOATS], ids=str)
+def test_signs(dtype: torch.dtype) -> None:
+    x = _special(dtype)
+    _check(torch.sign, x)
+    _check(lambda a: torch.sign(a).signbit(), x)
+    _check(lambda a: a.clone().sign_(), x.repeat(9))
+
+
+def test_numbers_that_wrap_or_are_infinite() -> None:
+    for dtype, number in ((torch.uint8, -1), (torch.float16, math.inf), (torch.bool, 300), (torch.int32, 2.7)):
+        x = torch.zeros(2, dtype=dtype)
+        _check(lambda a: a.clone().fill_(number), x)
+        _check(lambda a: a.masked_fill(a == 0, number), x)
+    _check(lambda a: a.clamp(-1, 3), torch.arange(5, dtype=torch.uint8))
+    half = torch.zeros(2, dtype=torch.float16)
+    _check(
+        lambda a: a.index_put((torch.tensor([0], device=a.device),), torch.tensor(1e9, device=a.device).half()), half
+    )
+    _check(lambda a: torch.where(a == 0, a, 1e9), half)
+    _check(lambda a: torch.searchsorted(a, 1e9), half)
+    _check(lambda a: torch.bucketize(2.5, a), torch.arange(5))
+
+
+@pytest.mark.parametrize("left", [torch.int8, torch.uint8], ids=str)
+@pytest.mark.parametrize("shape", [(3, 4, 5), (70, 2000, 65), (1, 1, 1), (3, 0, 5), (0, 4, 5)])
+def test_products_of_bytes(left: torch.dtype, shape: tuple[int, int, int]) -> None:
+    torch.manual_seed(0)
+    rows, inner, columns = shape
+    limits = torch.iinfo(left)
+    a = torch.randint(limits.min, limits.max + 1, (rows, inner), dtype=left)
+    b = torch.randint(-128, 128, (columns, inner), dtype=torch.int8)
+    _check(lambda x, y: torch._int_mm(x, y.t()), a, b)
+    _check(lambda x, y: torch._int_mm(x, y.t().contiguous()), a, b)
+    into = torch.zeros(rows, columns, dtype=torch.int32)
+    _check(lambda x, y, z: torch._int_mm(x, y.t(), out=z), a, b, into)
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128, *FLOATS], ids=str)
+@pytest.mark.parametrize("exponent", [0, 1, 2, 3, -1, -2, 0.5, -0.5, 4, 2.5])
+def test_powers(dtype: torch.dtype, exponent: float) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(3, 50, dtype=dtype)
+    eps = torch.finfo(dtype).eps
+    for number in (exponent, complex(exponent)) if dtype.is_complex else (exponent,):
+        _check(lambda a: a**number, x, exact=False, rtol=32 * eps, atol=32 * eps)
+        _check(lambda a: a.t() ** number, x, exact=False, rtol=32 * eps, atol=32 * eps)
+    if not dtype.is_complex:
+        _check(lambda a: a**exponent, _special(dtype), exact=False, rtol=32 * eps, atol=0.0)
+
+
+@pytest.mark.parametrize("dtype", [*_HALVES, *FLOATS], ids=str)
+def test_fake_quantization(dtype: torch.dtype) -> None:
+    numbers = [math.nan, math.inf, -math.inf, 0.0, -0.3, 0.5, 1.5, 2.5, -7.0, 100.0, 1e4, -3e4, 0.05, 12.71, 12.75]
+    x = torch.tensor([numbers, numbers[::-1]], dtype=dtype)
+    tensors, channels = (
+        getattr(torch.ops.aten, f"fake_quantize_per_{kind}_affine_cachemask").default for kind in ("tensor", "channel")
+    )
+    for scale, zero, low, high in ((0.1, 0, -128, 127), (0.1, 5, 0, 255), (1e-3, 0, -8, 7), (0.3333, 255, 0, 255)):
+        _check(lambda a: tensors(a, scale, zero, low, high), x)
+        scales, zeros = torch.tensor([scale, scale * 1.7]), torch.tensor([zero, zero], dtype=torch.int32)
+        _check(lambda a, s, z: channels(a, s, z, 0, low, high), x, scales, zeros)
+        _check(lambda a, s, z: channels(a.t(), s, z, 1, low, high), x, scales, zeros)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("length", [0, 1, 2, 7, 30])
+@pytest.mark.parametrize("beta", [0.0, 12.0, -3.0])
+def test_kaiser_windows(dtype: torch.dtype, length: int, beta: float) -> None:
+    eps = torch.finfo(dtype).eps
+    for periodic in (True, False):
+        expected = torch.kaiser_window(length, periodic, beta, dtype=dtype)
+        found = torch.kaiser_window(length, periodic, beta, dtype=dtype, device=DEVICE).cpu()
+        torch.testing.assert_close(found, expected, rtol=32 * eps, atol=4 * eps)
+
+
+def test_tensors_of_two_dtypes_that_are_equal() -> None:
+    for first, second in ((torch.float32, torch.float64), (torch.int64, torch.float32), (torch.bool, torch.complex64)):
+        for left, right in ((1, 1), (0, 1)):
+            a, b = torch.full((3,), left, dtype=first), torch.full((3,), right, dtype=second)
+            assert torch.equal(a.to(DEVICE), b.to(DEVICE)) == torch.equal(a, b)
+    assert not torch.equal(torch.tensor([0.1], device=DEVICE), torch.tensor([0.1], dtype=torch.float64, device=DEVICE))

@@ -7,6 +7,7 @@ ellipsis, masks, and tensors and lists of indices that broadcast, in any order, 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -170,3 +171,57 @@ def test_brackets_are_those_of_the_cpu(number: int, dtype: torch.dtype) -> None:
             computed += 1
     assert unihal.fallbacks() == before
     assert computed > EXPRESSIONS
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int8, torch.int64, torch.complex64])
+def test_an_index_that_is_repeated_without_memory(dtype: torch.dtype) -> None:
+    results = []
+    for device in ("cpu", DEVICE):
+        index = torch.tensor([1], device=device).expand(5)
+        values = torch.arange(1, 6, device=device).to(dtype)
+        x = torch.zeros(4, device=device, dtype=dtype)
+        results.append(
+            [
+                x.scatter_add(0, index, values).cpu(),
+                x.index_put((index,), values, accumulate=True).cpu(),
+                x.index_add(0, index, values).cpu(),
+                torch.ones(3, 4, device=device, dtype=dtype)
+                .scatter_add(1, index.expand(3, 5), values.expand(3, 5))
+                .cpu(),
+            ]
+        )
+    for theirs, ours in zip(*results, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=0)
+
+
+def test_the_gradient_of_an_element_that_is_gathered_often() -> None:
+    x = torch.zeros(3, device=DEVICE, requires_grad=True)
+    torch.gather(x, 0, torch.tensor([1], device=DEVICE).expand(5)).sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [0, 5, 0]
+
+
+@pytest.mark.parametrize("along", [0, 1, 2])
+@pytest.mark.parametrize("scan", [torch.cumsum, torch.cumprod])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int32, torch.int64])
+def test_running_sums_along_any_axis(dtype: torch.dtype, scan: Callable[..., torch.Tensor], along: int) -> None:
+    x = (torch.randn(5, 7, 300) * 2).to(dtype)
+    for view in (lambda x: x, lambda x: x.transpose(0, 2), lambda x: x[:, 1:, 3:]):
+        ours = scan(view(x.to(DEVICE)), along)
+        torch.testing.assert_close(ours.cpu(), scan(view(x), along), rtol=1e-4, atol=1e-4)
+
+
+def test_shapes_of_no_rows_and_places_outside() -> None:
+    for device in ("cpu", DEVICE):
+        empty = torch.zeros(3, 0, device=device)
+        assert [t.shape for t in torch.unique(empty, dim=1, return_inverse=True)] == [(3, 0), (0,)]
+        for call, error in (
+            (lambda: torch.roll(torch.tensor(1.0, device=device), 1, 0), IndexError),
+            (lambda: empty.index_fill(0, torch.zeros(1, dtype=torch.int32, device=device), 9), IndexError),
+            (lambda: torch.isin(torch.ones(1, device=device).bool(), torch.ones(1, device=device)), RuntimeError),
+            (
+                lambda: empty.index_put((torch.zeros(1, dtype=torch.int64, device=device),), empty.double()),
+                RuntimeError,
+            ),
+        ):
+            with pytest.raises(error):
+                call()

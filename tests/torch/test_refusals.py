@@ -154,6 +154,95 @@ CASES: dict[str, Case] = {
     "the truth of many": lambda t: bool(t([1.0, 2.0])),
     "an embedding that is trained": lambda t: nn.Embedding(2, 1, device=t(0).device)(t([2])).sum().backward(),
 }
+#: Products whose factors have two dtypes.
+for _name, _product in {
+    "mm": lambda x, y: x @ y,
+    "bmm": lambda x, y: torch.bmm(x[None], y[None]),
+    "baddbmm": lambda x, y: torch.baddbmm(x[None], x[None], y[None]),
+    "addmm": lambda x, y: torch.addmm(x, x, y),
+    "linear": F.linear,
+    "einsum": lambda x, y: torch.einsum("ij,jk->ik", x, y),
+    "mm of nothing": lambda x, y: x[:, :0] @ y[:0],
+}.items():
+    for _first, _second in (
+        (torch.float32, torch.complex64),
+        (torch.float32, torch.float64),
+        (torch.float16, torch.float32),
+        (torch.int64, torch.int32),
+    ):
+        CASES[f"{_name} of {_first} and {_second}"] = lambda t, f=_product, a=_first, b=_second: f(
+            t([[1, 2], [3, 4]], dtype=a), t([[1, 2], [3, 4]], dtype=b)
+        )
+
+#: Numbers that the dtype has not.
+for _dtype, _number in (
+    (torch.uint8, 300),
+    (torch.uint8, -300),
+    (torch.int8, 300),
+    (torch.int32, 1 << 40),
+    (torch.float16, 1e5),
+    (torch.float16, -1e9),
+    (torch.bfloat16, 1e39),
+    (torch.float32, 1e39),
+):
+    for _name, _use in {
+        "fill_": lambda x, n: x.fill_(n),
+        "full": lambda x, n: torch.full((2,), n, dtype=x.dtype, device=x.device),
+        "new_full": lambda x, n: x.new_full((2,), n),
+        "masked_fill": lambda x, n: x.masked_fill(x == 0, n),
+        "clamp below": lambda x, n: x.clamp(n, 3),
+        "clamp above": lambda x, n: x.clamp(0, n),
+        "pad": lambda x, n: F.pad(x, (1, 1), value=n),
+        "linspace": lambda x, n: torch.linspace(0, n, 3, dtype=x.dtype, device=x.device),
+    }.items():
+        CASES[f"{_name} of {_dtype} with {_number}"] = lambda t, f=_use, a=_dtype, n=_number: f(t([0, 1], dtype=a), n)
+for _dtype, _number in ((torch.float16, 1e39), (torch.uint8, 300), (torch.float32, 1e39)):
+    for _name, _use in {
+        "alpha": lambda x, n: torch.add(x, x, alpha=n),
+        "addcmul": lambda x, n: torch.addcmul(x, x, x, value=n),
+        "addmm": lambda x, n: torch.addmm(x[None], x[None, :1], x[None], alpha=n),
+    }.items():
+        CASES[f"{_name} of {_dtype} with {_number}"] = lambda t, f=_use, a=_dtype, n=_number: f(t([0, 1], dtype=a), n)
+
+CASES.update(
+    {
+        "alpha of float16 with 1e5": lambda t: torch.add(
+            t([1.0], dtype=torch.float16), t([1.0], dtype=torch.float16), alpha=1e5
+        ),
+        "a power that float16 has not": lambda t: t([1.0], dtype=torch.float16) ** 1e5,
+        "threshold": lambda t: F.threshold(t([1.0], dtype=torch.float16), 2, 1e5),
+        "hardtanh": lambda t: F.hardtanh(t([1.0], dtype=torch.float16), -1, 1e5),
+        "hardshrink": lambda t: F.hardshrink(t([1.0], dtype=torch.float16), 1e5),
+        "softshrink": lambda t: F.softshrink(t([1.0]), -1),
+        "heaviside of two dtypes": lambda t: torch.heaviside(t([1.0]), t([1.0], dtype=torch.float64)),
+        "x // 256 in int8": lambda t: t([1], dtype=torch.int8) // t(256),
+        "_int_mm of vectors": lambda t: torch._int_mm(t([1], dtype=torch.int8), t([1], dtype=torch.int8)),
+        "_int_mm of uint8": lambda t: torch._int_mm(t([[1]], dtype=torch.int8), t([[1]], dtype=torch.uint8)),
+        "_int_mm into int64": lambda t: torch._int_mm(
+            t([[1]], dtype=torch.int8), t([[1]], dtype=torch.int8), out=t([[1]])
+        ),
+        "_int_mm into another shape": lambda t: torch._int_mm(
+            t([[1]], dtype=torch.int8), t([[1]], dtype=torch.int8), out=t([1, 2], dtype=torch.int32)
+        ),
+        "exp2 into real numbers": lambda t: torch.exp2(t([1j]), out=t([1.0])),
+        "sinc into real numbers": lambda t: torch.sinc(t([1j]), out=t([1.0])),
+        "angle into whole numbers": lambda t: torch.angle(t([1.0]), out=t([1])),
+        "logit into whole numbers": lambda t: torch.logit(t([0.5]), out=t([1])),
+        "a power of 2 into whole numbers": lambda t: torch.pow(2.5, t([0.5]), out=t([1])),
+        "where into another dtype": lambda t: torch.where(t([True]), t([1j]), t([1j]), out=t([1.0])),
+        "nan_to_num into another dtype": lambda t: torch.nan_to_num(t([1.0]), out=t([1])),
+        "signbit into numbers": lambda t: torch.signbit(t([1.0]), out=t([1.0])),
+        "hypot of complex numbers": lambda t: torch.hypot(t([1.0]), t([1j])),
+        "a zero point outside": lambda t: torch.fake_quantize_per_tensor_affine(t([1.0]), 0.1, 300, 0, 255),
+        "a channel's zero point outside": lambda t: torch.fake_quantize_per_channel_affine(
+            _matrix(t, (1, 2)), t([0.1]), t([300], dtype=torch.int32), 0, 0, 255
+        ),
+        "an axis of channels outside": lambda t: torch.fake_quantize_per_channel_affine(
+            _matrix(t, (1, 2)), t([0.1]), t([0], dtype=torch.int32), 5, 0, 255
+        ),
+        "cumsum of bool": lambda t: torch.cumsum(t([1, 2]), 0, dtype=torch.bool),
+    }
+)
 CASES.update(
     {f"{dtype} // 0": lambda t, dtype=dtype: t([1, 2], dtype=dtype) // t([1, 0], dtype=dtype) for dtype in INTEGERS}
 )
@@ -230,6 +319,46 @@ def test_bags_end_where_their_last_offset_says(mode: str, padding: int | None) -
         assert factors is None or not factors.grad[3:].any()
     for expected, actual in zip(*results):
         assert expected is None or torch.equal(actual.cpu(), expected)
+
+
+#: What lies outside a dtype's numbers, or of shapes that do not fit: by name, of a device.
+BOUNDS: dict[str, Callable[[str], Any]] = {
+    "randint": lambda d: torch.randint(0, 300, (2,), dtype=torch.uint8, device=d),
+    "random_ from": lambda d: torch.empty(2, dtype=torch.int8, device=d).random_(-200, 0),
+    "random_ of nothing": lambda d: torch.empty(0, dtype=torch.int8, device=d).random_(-200, 0),
+    "random_ of bool": lambda d: torch.empty(2, dtype=torch.bool, device=d).random_(-5, 5),
+    "random_ of float16": lambda d: torch.empty(2, dtype=torch.float16, device=d).random_(0, 70000),
+    "random_ from, without to": lambda d: torch.empty(2, dtype=torch.uint8, device=d).random_(300, None),
+    "random_ of 64 bits": lambda d: torch.empty(2, dtype=torch.int32, device=d).random_(-(2**63), None),
+    "randperm of uint8": lambda d: torch.randperm(300, dtype=torch.uint8, device=d),
+    "randperm of int8": lambda d: torch.randperm(129, dtype=torch.int8, device=d),
+    "randperm of float16": lambda d: torch.randperm(5000, dtype=torch.float16, device=d),
+    "uniform_ of float16": lambda d: torch.empty(2, dtype=torch.float16, device=d).uniform_(-60000, 60000),
+    "uniform_ from infinity": lambda d: torch.empty(2, device=d).uniform_(-float("inf"), 1),
+    "uniform_ to NaN": lambda d: torch.empty(2, device=d).uniform_(0, float("nan")),
+    "binomial": lambda d: torch.binomial(torch.ones(2, device=d), torch.ones(2, dtype=torch.float64, device=d)),
+    "lstsq": lambda d: torch.linalg.lstsq(torch.ones(5, 4, 2, device=d), torch.ones(4, 3, device=d)),
+    "lstsq without rank": lambda d: torch.linalg.lstsq(
+        torch.diag(torch.tensor([1.0, 0.0], device=d)), torch.ones(2, 1, device=d), driver="gels"
+    ),
+    "householder_product": lambda d: torch.linalg.householder_product(
+        torch.ones(2, 3, 3, device=d), torch.ones(1, 3, device=d)
+    ),
+    "ormqr": lambda d: torch.ormqr(torch.ones(3, 2, device=d), torch.ones(1, device=d), torch.ones(3, 3, device=d)),
+    "ormqr's batch": lambda d: torch.ormqr(
+        torch.ones(2, 3, 2, device=d), torch.ones(2, 2, device=d), torch.ones(1, 3, 3, device=d)
+    ),
+    "svdvals of NaN": lambda d: torch.linalg.svdvals(torch.full((2, 2), float("nan"), device=d)),
+    "eigvals": lambda d: torch.linalg.eigvals(torch.eye(2, device=d), out=torch.empty(2, device=d)),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_bounds_and_shapes_are_those_of_the_cpu(name: str) -> None:
+    with pytest.raises(RuntimeError) as expected:
+        BOUNDS[name]("cpu")
+    with pytest.raises(type(expected.value)):
+        BOUNDS[name](DEVICE)
 
 
 def main() -> None:

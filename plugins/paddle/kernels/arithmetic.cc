@@ -1,4 +1,6 @@
 // Binary arithmetic with broadcasting, its gradients, and sums of tensors.
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "plugins/paddle/kernels/maps.h"
@@ -179,7 +181,9 @@ void logit(Context context, Input x, Epsilon epsilon, Output y) {
   const Scratch inside(context, accumulator(in.dtype), in), rest(context, inside.dtype, in);
   const auto least = static_cast<double>(epsilon);
   if (least != 0) {
-    context.map(uhal_map_clip, {&in}, {&inside}, {least, 1 - least});
+    // Of an epsilon above 0.5 the lower bound is above the upper one, and has the last word.
+    context.map(uhal_map_clip, {&in}, {&inside}, {std::min(least, 1 - least), 1 - least});
+    if (least > 1 - least) context.map(uhal_map_clip, {&inside}, {&inside}, {least, HUGE_VAL});
   } else {
     copy_or_cast(context, in, inside);
   }

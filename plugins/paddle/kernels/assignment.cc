@@ -320,7 +320,8 @@ void put_along_axis(Context context, Input x, Input indices, Input values, int a
   context.run(UHAL_OP_SCATTER_ELEMENTS, {&at, &updates}, {&out}, &attributes);
   if (!mean) return;
   const Divisors divisors(context, at, along, out, include_self);
-  context.map(uhal_map_divide, {&out, &divisors}, {&out});
+  // Of integers the floor, as Paddle's CPU.
+  context.map(is_floating(out.dtype) ? uhal_map_divide : uhal_map_floor_divide, {&out, &divisors}, {&out});
 }
 
 // Zeroes what belongs to updates of which another one of the same place, the last, took the place. `like` has the shape

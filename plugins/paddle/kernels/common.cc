@@ -42,6 +42,8 @@ void sum_to_shape(const Context& context, const View& source, const View& target
 
 void copy_or_cast(const Context& context, const View& x, const View& y) {
   if (x.data == y.data && x.dtype == y.dtype && same_shape(x, y)) return;
+  // Of complex numbers any part counts, while a cast looks at the real one.
+  if (is_complex(x.dtype) && y.dtype == UHAL_BOOL) return context.map(uhal_map_logical_or, {&x, &x}, {&y});
   context.run(x.dtype == y.dtype ? UHAL_OP_COPY : UHAL_OP_CAST, {&x}, {&y});
 }
 
@@ -202,6 +204,15 @@ void upload(const Context& context, std::vector<char> bytes, const View& y) {
   }
   const Uploads kept(context, std::move(bytes));
   kept.copy(kept.at<char>(0), y);
+}
+
+DeviceIntegers::DeviceIntegers(const Context& context, const std::vector<int64_t>& values)
+    : Scratch(context, UHAL_INT64, View(nullptr, UHAL_INT64, {static_cast<int64_t>(values.size())})) {
+  if (values.empty()) return;
+  uhal_stream* stream = context.stream()->handle;
+  const size_t bytes = values.size() * sizeof(int64_t);
+  context.check(uhal_copy(stream, data, values.data(), bytes, UHAL_COPY_HOST_TO_DEVICE));
+  context.check(uhal_stream_synchronize(stream));
 }
 
 void unsupported(const Context& context, const std::string& what) {

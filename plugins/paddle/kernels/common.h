@@ -185,6 +185,12 @@ class Uploads {
 // Copies the host's bytes, as many as y has; they are kept until the stream has passed the copy.
 void upload(const Context& context, std::vector<char> bytes, const View& y);
 
+// Integers of the host on the device. Waits until they are there.
+class DeviceIntegers : public Scratch {
+ public:
+  DeviceIntegers(const Context& context, const std::vector<int64_t>& values);
+};
+
 // Refuses what a kernel does not do. `what` completes "... is not supported".
 [[noreturn]] __attribute__((cold)) void unsupported(const Context& context, const std::string& what);
 

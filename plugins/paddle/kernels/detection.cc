@@ -44,6 +44,13 @@ class ImagesOfBoxes : public Scratch {
     sums.struct_size = sizeof sums;
     sums.reduction = UHAL_REDUCE_SUM;
     context.run(UHAL_OP_SCAN, {given.dtype == UHAL_INT32 ? &given : &running}, {&running}, &sums);
+    if (context.has_computed()) {
+      const int32_t total = static_cast<const int32_t*>(running.data)[images - 1];
+      if (total != boxes) {
+        invalid(context, "boxes_num adds up to " + std::to_string(total) + ", but there are " + std::to_string(boxes) +
+                             " boxes");
+      }
+    }
     count_up(context, numbers, 0, 1);
     uhal_search_attributes search = {};
     search.struct_size = sizeof search;

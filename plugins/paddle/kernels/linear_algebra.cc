@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "plugins/common/chain.h"
 #include "plugins/paddle/kernels/matrices.h"
 
 namespace unihal::paddle {
@@ -51,6 +52,14 @@ void cholesky(Context context, Input x, bool upper, Output out) {
   attributes.struct_size = sizeof attributes;
   attributes.upper = upper;
   context.run(UHAL_OP_CHOLESKY, {&a}, {&l, &info}, &attributes);
+  if (!info.is_bad()) return;
+  // Of matrices with NaN the factors are NaN, as on Paddle's CPU.
+  const Scratch are_equal(context, UHAL_BOOL, a), known(context, UHAL_BOOL, a.shape, a.rank - 1);
+  const Scratch all_known(context, UHAL_BOOL, info);
+  context.map(uhal_map_equal, {&a, &a}, {&are_equal});
+  reduce_last(context, UHAL_REDUCE_MINIMUM, are_equal, known);
+  reduce_last(context, UHAL_REDUCE_MINIMUM, known, all_known);
+  context.map(uhal_map_multiply, {&info, &all_known}, {&info});
   if (info.is_bad()) invalid(context, "a matrix is not positive definite, so that it has no Cholesky factor");
 }
 
@@ -104,11 +113,34 @@ void lu(Context context, Input x, bool pivot, Output out, Output pivots, Output 
   context.map(uhal_map_scale, {&steps}, {&steps}, {1, 1});  // Paddle counts from 1
 }
 
+// Refuses matrices that are singular, or, real, have NaN for their first pivot: Paddle's CPU looks for the least pivot,
+// and comparisons pass over NaN behind the first one. Waits for the stream.
+void require_regular(const Context& context, const Factors& factors) {
+  const View& lu = factors.lu;
+  if (!is_complex(lu.dtype)) {
+    View first = lu;
+    first.rank -= 2;
+    Chain chain(2);
+    chain.step(uhal_map_maximum, {chain.step(uhal_map_is_nan, {0}), 1});
+    context.run(UHAL_OP_MAP_CHAIN, {&first, &factors.info}, {&factors.info}, chain.program());
+  }
+  factors.info.require_regular();
+}
+
+void invert(const Context& context, const View& a, const View& target) {
+  const Factors factors(context, a);
+  const Scratch identity(context, a.dtype, &a.shape[a.rank - 2], 2);
+  fill_zero(context, identity);
+  fill(context, diagonal_of(identity), 1, 1);
+  factors.solve(identity, target);
+  require_regular(context, factors);
+}
+
 void inverse(Context context, Input x, Output out) {
   const View a = x.view();
   require_matrices(context, a, true);
   const View target = context.allocate(out, a.dtype);
-  if (target.elements() > 0) inverse_of(context, a, target);
+  if (target.elements() > 0) invert(context, a, target);
 }
 
 // Of y = a^-1: da = -y^H dy y^H.
@@ -132,7 +164,7 @@ void solve(Context context, Input x, Input y, Output out) {
   if (target.elements() == 0) return;
   const Factors factors(context, a);
   factors.solve(columns, columns.rank != b.rank ? target.unsqueezed(target.rank) : target);
-  factors.info.require_regular();
+  require_regular(context, factors);
 }
 
 void determinant(Context context, Input x, Output out) {
@@ -168,7 +200,7 @@ void matrix_power(Context context, Input x, int exponent, Output out) {
   if (exponent > 0) {
     copy_or_cast(context, a, square);
   } else {
-    inverse_of(context, a, square);
+    invert(context, a, square);
   }
   bool started = false;
   for (int64_t rest = exponent < 0 ? -int64_t{exponent} : exponent;; rest /= 2) {

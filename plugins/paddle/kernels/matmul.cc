@@ -44,8 +44,13 @@ void multiply_matrices(const Context& context, const View& a, const View& b, con
 void matmul(Context context, Input x, Input y, bool transpose_x, bool transpose_y, Output out) {
   const View a = transposed_if(x.view(), transpose_x), b = transposed_if(y.view(), transpose_y);
   require_same_dtype(context, a, b);
-  const View result = context.allocate(out, a.dtype);
-  multiply_matrices(context, as_left(a), as_right(b), product_view(result, a, b));
+  if (a.elements() == 0 || b.elements() == 0) return fill_zero(context, context.allocate(out, a.dtype));
+  // Of batches of different rank that both broadcast Paddle infers another shape, which its CPU kernel corrects.
+  const bool is_inferred = a.rank == b.rank || std::min(a.rank, b.rank) <= 2;
+  const View shape = product_view(View(nullptr, a.dtype, a.shape, 0), a, b);
+  const View result =
+      is_inferred ? context.allocate(out, a.dtype) : context.allocate(out, a.dtype, shape.shape, shape.rank);
+  multiply_matrices(context, as_left(a), as_right(b), result.reshaped(shape.shape, shape.rank));
 }
 
 void bmm(Context context, Input x, Input y, Output out) { matmul(context, x, y, false, false, out); }

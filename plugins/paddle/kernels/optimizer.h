@@ -34,12 +34,6 @@ inline View number(Input x) { return x.view().reshaped(nullptr, 0); }
 // An output that keeps its input, for a step that is skipped.
 void pass_through(const Context& context, Input x, Output y);
 
-// Integers of the host on the device. Waits until they are there.
-class DeviceIntegers : public Scratch {
- public:
-  DeviceIntegers(const Context& context, const std::vector<int64_t>& values);
-};
-
 // A gradient as a dense view of the parameter's shape; rows that a sparse one has not are zero, and values of one row
 // add up.
 class Gradient {

@@ -28,15 +28,6 @@ void pass_through(const Context& context, Input x, Output y) {
   copy_or_cast(context, in, out);
 }
 
-DeviceIntegers::DeviceIntegers(const Context& context, const std::vector<int64_t>& values)
-    : Scratch(context, UHAL_INT64, View(nullptr, UHAL_INT64, {static_cast<int64_t>(values.size())})) {
-  if (values.empty()) return;
-  uhal_stream* stream = context.stream()->handle;
-  const size_t bytes = values.size() * sizeof(int64_t);
-  context.check(uhal_copy(stream, data, values.data(), bytes, UHAL_COPY_HOST_TO_DEVICE));
-  context.check(uhal_stream_synchronize(stream));
-}
-
 Gradient::Gradient(const Context& context, SparseInput gradient, Input parameter) {
   const View values = gradient.value().view();
   dense_.emplace(context, values.dtype, parameter.view());

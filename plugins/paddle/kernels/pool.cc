@@ -1,4 +1,7 @@
 // Pooling in two and three dimensions. Until Paddle 3.0 strides and paddings are int, since 3.1 int64.
+#include <algorithm>
+#include <cmath>
+#include <optional>
 #include <utility>
 
 #include "plugins/paddle/kernels/spatial.h"
@@ -34,6 +37,41 @@ uhal_pool_attributes pool_attributes_of(const Context& context, const View& x, c
   return attributes;
 }
 
+// What an average that counts padding is taken over, where windows reach further: Paddle divides by what of them lies
+// within as much padding behind x as there is before it, so that this is an image of its own.
+class Framed {
+ public:
+  Framed(const Context& context, const uhal_pool_attributes& attributes, const View& x, const View& y)
+      : attributes_(attributes) {
+    if (attributes.mode != UHAL_POOL_AVERAGE_INCLUDE_PADDING || attributes.adaptive != 0) return;
+    int64_t dims[UHAL_MAX_RANK];
+    std::copy_n(x.shape, x.rank, dims);
+    bool reaches = false;
+    for (int i = 0; i < x.rank - 2; ++i) {
+      const int64_t before = attributes.pad_before[i];
+      dims[i + 2] += 2 * before;
+      reaches |= (y.shape[i + 2] - 1) * attributes.stride[i] + attributes.window[i] > dims[i + 2];
+      attributes_.pad_before[i] = attributes_.pad_after[i] = 0;
+    }
+    if (!reaches) return;
+    attributes_.mode = UHAL_POOL_AVERAGE_EXCLUDE_PADDING;
+    inside_ = whole_.emplace(context, x.dtype, dims, x.rank);
+    for (int i = 0; i < x.rank - 2; ++i) {
+      inside_ = inside_.sliced(i + 2, attributes.pad_before[i], x.shape[i + 2]);
+    }
+  }
+
+  explicit operator bool() const { return whole_.has_value(); }
+  const View& whole() const { return *whole_; }
+  const View& inside() const { return inside_; }  // where x is
+  const uhal_pool_attributes& attributes() const { return attributes_; }
+
+ private:
+  uhal_pool_attributes attributes_;
+  std::optional<Scratch> whole_;
+  View inside_;
+};
+
 template <class Window, class Numbers>
 void pool(Context context, Input x, Window window, Numbers strides, Numbers paddings, bool /*ceil_mode*/,
           bool exclusive, Text data_format, Text type, bool global, bool adaptive, Text algorithm, Output y) {
@@ -42,6 +80,11 @@ void pool(Context context, Input x, Window window, Numbers strides, Numbers padd
   const View out = image(context.allocate(y, in.dtype), last);
   const auto attributes =
       pool_attributes_of(context, in, window, strides, paddings, exclusive, type, global, adaptive, algorithm);
+  if (const Framed framed(context, attributes, in, out); framed) {
+    fill_zero(context, framed.whole());
+    copy_or_cast(context, in, framed.inside());
+    return context.run(UHAL_OP_POOL, {&framed.whole()}, {&out}, &framed.attributes());
+  }
   context.run(UHAL_OP_POOL, {&in}, {&out}, &attributes);
 }
 
@@ -56,6 +99,9 @@ void pool_grad(Context context, Input x, Input y, Input dy, Window window, Numbe
       pool_attributes_of(context, in, window, strides, paddings, exclusive, type, global, adaptive, algorithm);
   if (attributes.mode == UHAL_POOL_MAXIMUM) {
     context.run(UHAL_OP_POOL_BACKWARD, {&gradient, &in, &forward}, {&out}, &attributes);
+  } else if (const Framed framed(context, attributes, in, gradient); framed) {
+    context.run(UHAL_OP_POOL_BACKWARD, {&gradient}, {&framed.whole()}, &framed.attributes());
+    copy_or_cast(context, framed.inside(), out);
   } else {
     context.run(UHAL_OP_POOL_BACKWARD, {&gradient}, {&out}, &attributes);
   }
@@ -72,22 +118,18 @@ void pool_double_grad(Context context, Input ddx, Window window, Numbers strides
        type, global, adaptive, algorithm, ddy);
 }
 
-// y = (the window's sum of x^p)^(1/p): sums are averages, which count padding, times the elements of a window.
+// y = (the window's sum of x^p)^(1/p): sums are averages, which count all of a window, times its elements. Of an
+// infinite p the maximum of x.
 template <class Numbers>
-uhal_pool_attributes power_attributes(const Context& context, const View& x, const View& y, const Integers& window,
+uhal_pool_attributes power_attributes(const Context& context, const View& x, const Integers& window,
                                       const Numbers& strides, const Numbers& paddings, bool global, bool adaptive,
-                                      Text algorithm, double* elements) {
+                                      Text algorithm, double p, double* elements) {
   if (adaptive) unsupported(context, "an adaptive window");
+  const Text type{p == HUGE_VAL ? "max" : "avg"};
   const auto attributes =
-      pool_attributes_of(context, x, window, strides, paddings, false, Text{"avg"}, global, false, algorithm);
+      pool_attributes_of(context, x, window, strides, paddings, false, type, global, false, algorithm);
   *elements = 1;
-  for (int i = 0; i < x.rank - 2; ++i) {
-    *elements *= static_cast<double>(attributes.window[i]);
-    const int64_t needed = (y.shape[i + 2] - 1) * attributes.stride[i] + attributes.window[i];
-    if (!global && needed > x.shape[i + 2] + attributes.pad_before[i] + attributes.pad_after[i]) {
-      unsupported(context, "a window that reaches beyond x and its padding (ceil_mode)");
-    }
-  }
+  for (int i = 0; i < x.rank - 2; ++i) *elements *= static_cast<double>(attributes.window[i]);
   return attributes;
 }
 
@@ -96,11 +138,12 @@ void power_pool(Context context, Input x, Integers window, Numbers strides, Numb
                 Text data_format, Text, bool global, bool adaptive, Text algorithm, float norm, Output y) {
   const bool last = channels_last(data_format);
   const View in = image(x.view(), last), out = image(context.allocate(y, in.dtype), last);
+  const double p = static_cast<double>(norm);
   double elements;
   const auto attributes =
-      power_attributes(context, in, out, window, strides, paddings, global, adaptive, algorithm, &elements);
+      power_attributes(context, in, window, strides, paddings, global, adaptive, algorithm, p, &elements);
   if (out.elements() == 0) return;
-  const double p = static_cast<double>(norm);
+  if (attributes.mode == UHAL_POOL_MAXIMUM) return context.run(UHAL_OP_POOL, {&in}, {&out}, &attributes);
   const Scratch powers(context, accumulator(in.dtype), in), sums(context, accumulator(in.dtype), out);
   context.map(uhal_map_power_scalar, {&in}, {&powers}, {p});
   context.run(UHAL_OP_POOL, {&powers}, {&sums}, &attributes);
@@ -116,11 +159,14 @@ void power_pool_grad(Context context, Input x, Input y, Input dy, Integers windo
   const bool last = channels_last(data_format);
   const View in = image(x.view(), last), forward = image(y.view(), last), gradient = image(dy.view(), last);
   const View out = image(context.allocate(dx, in.dtype), last);
+  const double p = static_cast<double>(norm);
   double elements;
   const auto attributes =
-      power_attributes(context, in, forward, window, strides, paddings, global, adaptive, algorithm, &elements);
+      power_attributes(context, in, window, strides, paddings, global, adaptive, algorithm, p, &elements);
   if (out.elements() == 0) return;
-  const double p = static_cast<double>(norm);
+  if (attributes.mode == UHAL_POOL_MAXIMUM) {
+    return context.run(UHAL_OP_POOL_BACKWARD, {&gradient, &in, &forward}, {&out}, &attributes);
+  }
   const uhal_dtype dtype = accumulator(in.dtype);
   const Scratch part(context, dtype, forward), sums(context, dtype, in), slope(context, dtype, in);
   context.map(uhal_map_power_scalar, {&forward}, {&part}, {p - 1});

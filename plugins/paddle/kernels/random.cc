@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -135,7 +136,7 @@ void gumbel_softmax(Context context, Input x, float temperature, bool hard, int 
   if (out.elements() == 0) return;
   if (in.rank == 0) return fill(context, out, 1, 1);
   const Scratch noise(context, accumulator(in.dtype), in);
-  generate(context, UHAL_RANDOM_UNIFORM, 0, 1, 0, noise);
+  generate(context, UHAL_RANDOM_UNIFORM, 1e-5, 1, 0, noise);  // as Paddle has it: 0 has no finite logarithm
   for (int i = 0; i < 2; ++i) {
     context.map(uhal_map_log, {&noise}, {&noise});
     context.map(uhal_map_negative, {&noise}, {&noise});
@@ -197,21 +198,51 @@ void truncated_gaussian(Context context, Span<int> shape, float mean, float devi
 // -log(1 - u) / rate
 void exponential(Context context, Input x, float rate, Output y) {
   const View out = context.allocate(y, x.uhal());
-  generate(context, UHAL_RANDOM_UNIFORM, 0, 1, 0, out);
-  context.map(uhal_map_negative, {&out}, {&out});
-  context.map(uhal_map_log1p, {&out}, {&out});
-  context.map(uhal_map_scale, {&out}, {&out}, {-1 / static_cast<double>(rate), 0});
+  if (out.elements() == 0) return;
+  const uhal_dtype dtype = accumulator(out.dtype);
+  const Scratch numbers(context, dtype, out);
+  generate(context, UHAL_RANDOM_UNIFORM, 0, 1, 0, numbers);
+  // What u of 0 stands for is half of the least other u, so that no number is 0.
+  const double least = dtype == UHAL_FLOAT64 ? std::numeric_limits<double>::epsilon() / 2
+                                             : double{std::numeric_limits<float>::epsilon()} / 2;
+  Chain chain(1);
+  const int logarithm = chain.step(uhal_map_log1p, {chain.step(uhal_map_negative, {0})});
+  const int time = chain.step(uhal_map_clip, {chain.step(uhal_map_negative, {logarithm})}, {least, HUGE_VAL});
+  chain.step(uhal_map_scale, {time}, {1 / static_cast<double>(rate), 0});
+  context.run(UHAL_OP_MAP_CHAIN, {&numbers}, {&out}, chain.program());
+}
+
+View words_of(View numbers) {
+  numbers.dtype = UHAL_UINT64;
+  return numbers;
+}
+
+// Integers from `low` on and below `high`: by the op's limits, which are doubles, or of 64-bit words by functions.
+void generate_whole(const Context& context, int64_t low, int64_t high, bool is_exact, const View& y) {
+  if (y.elements() == 0) return;
+  if (is_exact) {
+    return generate(context, UHAL_RANDOM_UNIFORM, static_cast<double>(low), static_cast<double>(high), 0, y);
+  }
+  generate(context, UHAL_RANDOM_BITS, 0, 1, 0, y);
+  const Scratch first(context, UHAL_INT64, nullptr, 0), count(context, UHAL_INT64, nullptr, 0);
+  fill(context, first, 0, low);
+  fill(context, count, 0, static_cast<int64_t>(static_cast<uint64_t>(high) - static_cast<uint64_t>(low)));
+  const View words = words_of(y), start = words_of(first), range = words_of(count);
+  context.map(uhal_map_floor_mod, {&words, &range}, {&words});
+  context.map(uhal_map_add, {&words, &start}, {&words});
 }
 
 // Whole numbers from `low` on and below `high`; without a range those that x's dtype holds exactly.
 void random_in_place(Context context, Input x, int64_t low, int64_t high, Output y) {
   if (low >= high) invalid(context, "from is " + std::to_string(low) + ", not below to, " + std::to_string(high));
   const View out = context.allocate(y, x.uhal());
-  if (is_integer(out.dtype)) {
-    return generate(context, UHAL_RANDOM_UNIFORM, static_cast<double>(low), static_cast<double>(high), 0, out);
+  constexpr int64_t kExact = int64_t{1} << 53;
+  const bool is_exact = low >= -kExact && high <= kExact;
+  if (out.dtype == UHAL_INT64 || (is_exact && is_integer(out.dtype))) {
+    return generate_whole(context, low, high, is_exact, out);
   }
   const Scratch whole(context, UHAL_INT64, out);
-  generate(context, UHAL_RANDOM_UNIFORM, static_cast<double>(low), static_cast<double>(high), 0, whole);
+  generate_whole(context, low, high, is_exact, whole);
   copy_or_cast(context, whole, out);
 }
 
@@ -226,10 +257,23 @@ void draw(const Context& context, uhal_parameter_distribution distribution,
   context.run(UHAL_OP_RANDOM_DISTRIBUTION, parameters, {&y}, &attributes);
 }
 
-template <uhal_parameter_distribution kDistribution>
-void draw_each(Context context, Input x, Output y) {
+void poisson(Context context, Input x, Output y) {
   const View parameter = x.view();
-  draw(context, kDistribution, {&parameter}, context.allocate(y, parameter.dtype));
+  draw(context, UHAL_RANDOM_POISSON, {&parameter}, context.allocate(y, parameter.dtype));
+}
+
+// Gamma numbers, of which, as on Paddle's CPU, none is 0: those below the smallest normal number are that one.
+void draw_gamma(const Context& context, const View& shape, const View& y) {
+  draw(context, UHAL_RANDOM_GAMMA, {&shape}, y);
+  const double least = y.dtype == UHAL_FLOAT64   ? std::numeric_limits<double>::min()
+                       : y.dtype == UHAL_FLOAT16 ? 0x1p-14
+                                                 : double{std::numeric_limits<float>::min()};
+  if (y.elements() > 0) context.map(uhal_map_clip, {&y}, {&y}, {least, HUGE_VAL});
+}
+
+void standard_gamma(Context context, Input x, Output y) {
+  const View shape = x.view();
+  draw_gamma(context, shape, context.allocate(y, shape.dtype));
 }
 
 void no_gradient(Context context, Input dy, Output dx) { fill_zero(context, context.allocate(dx, dy.uhal())); }
@@ -244,7 +288,7 @@ void dirichlet(Context context, Input alpha, Output y) {
   const View concentration = alpha.view();
   const View out = context.allocate(y, concentration.dtype);
   const Scratch gamma(context, accumulator(concentration.dtype), concentration);
-  draw(context, UHAL_RANDOM_GAMMA, {&concentration}, gamma);
+  draw_gamma(context, concentration, gamma);
   View sums_like = gamma;
   sums_like.shape[sums_like.rank - 1] = 1;
   const Scratch sums(context, gamma.dtype, sums_like);
@@ -389,8 +433,8 @@ KernelTable random_kernels() {
       UNIHAL_KERNEL("bernoulli", kFloats, bernoulli),
       UNIHAL_KERNEL("truncated_gaussian_random", kFloats, truncated_gaussian),
       UNIHAL_KERNEL("exponential", kFloats, exponential),
-      UNIHAL_KERNEL("standard_gamma", kFloats, draw_each<UHAL_RANDOM_GAMMA>),
-      UNIHAL_KERNEL("poisson", kFloats, draw_each<UHAL_RANDOM_POISSON>),
+      UNIHAL_KERNEL("standard_gamma", kFloats, standard_gamma),
+      UNIHAL_KERNEL("poisson", kFloats, poisson),
       UNIHAL_KERNEL("poisson_grad", kFloats, no_gradient),
       UNIHAL_KERNEL("binomial", kFloats, binomial),
       UNIHAL_KERNEL("dirichlet", kFloats, dirichlet),

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "plugins/paddle/kernels/common.h"
+#include "plugins/paddle/selected_rows.h"
 
 namespace unihal::paddle {
 namespace {
@@ -330,11 +331,29 @@ void frobenius_norm(Context context, Input x, Integers axes, bool, bool all, Out
   reduce_to(context, UHAL_REDUCE_L2_NORM, in, axes, all, context.allocate(y, in.dtype));
 }
 
+// Adds rows where they are in a table.
+void add_rows(const Context& context, const SelectedRows& rows, const View& table) {
+  if (rows.rows().empty()) return;
+  const View values = rows.value().view();
+  require_same_dtype(context, table, values);
+  auto attributes = index_attributes(0);
+  attributes.reduction = UHAL_REDUCE_SUM;
+  const DeviceIntegers places(context, rows.rows());
+  context.run(UHAL_OP_SCATTER, {&places, &values}, {&table}, &attributes);
+}
+
+// Of dense tensors, the first of which has the sum's shape, and gradients that are rows of it.
 void add_n(Context context, MixedInputList list, Output y) {
-  if (!list.all_dense()) unsupported(context, "a sparse gradient (SelectedRows)");
-  const View out = context.allocate(y, list[0].uhal());
+  const bool all_dense = list.all_dense();
+  if (!all_dense && !selected_rows_known()) unsupported(context, "a sparse gradient (SelectedRows)");
+  const auto is_dense = [&](size_t i) { return all_dense || is_dense_tensor(list[i].handle); };
+  size_t leader = 0;
+  while (leader < list.size() && !is_dense(leader)) ++leader;
+  if (leader == list.size()) unsupported(context, "sparse gradients (SelectedRows) alone");
+  const View out = context.allocate(y, list[leader].uhal());
   bool first = true;
   for (size_t i = 0; i < list.size(); ++i) {
+    if (!is_dense(i)) continue;
     const View next = list[i].view();
     require_same_dtype(context, out, next);
     if (next.elements() == 0) continue;  // an empty tensor of any shape adds nothing
@@ -342,6 +361,9 @@ void add_n(Context context, MixedInputList list, Output y) {
     first = false;
   }
   if (first) fill_zero(context, out);
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (!is_dense(i)) add_rows(context, SelectedRows{list[i].handle}, out);
+  }
 }
 
 }  // namespace

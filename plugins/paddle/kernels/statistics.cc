@@ -46,7 +46,7 @@ void bincount(Context context, Input x, OptionalInput weights, Scalar least, Out
     dims[0] = std::max(dims[0], static_cast<int64_t>(extreme(context, in, UHAL_REDUCE_MAXIMUM)) + 1);
   }
   const uhal_dtype dtype = !weights ? UHAL_INT64 : weights.uhal() == UHAL_FLOAT32 ? UHAL_FLOAT32 : UHAL_FLOAT64;
-  const View out = context.allocate(y, in.elements() == 0 && !weights ? in.dtype : dtype, dims, 1);
+  const View out = context.allocate(y, in.elements() == 0 ? UHAL_INT64 : dtype, dims, 1);
   if (in.elements() == 0) return fill_zero(context, out);
   View ids = flat(in);
   const bool whole = in.dtype == UHAL_INT32 || in.dtype == UHAL_INT64;

@@ -255,8 +255,9 @@ def patch_attention(functional: Any) -> None:
         if square and not math_only.wanted and len(set(parameters.dtype)) == 1:
             if parameters.scale is None and len(set(parameters.head_dim)) == 1:
                 candidates[backends.FLASH_ATTENTION] = "flash_attn"
-            # The kernel's scale is a float32.
-            if parameters.scale is None or parameters.dtype[0] != module.paddle.float64:
+            # The kernel's scale is a float32, and one below 0 asks for the default.
+            is_float64 = parameters.dtype[0] == module.paddle.float64
+            if parameters.scale is None or (parameters.scale >= 0 and not is_float64):
                 candidates[backends.EFFICIENT_ATTENTION] = "mem_efficient"
         return choose(candidates) or str(select(parameters))
 

@@ -22,6 +22,7 @@ class Where : public Kernel {
     View mask = context.input(0);
     const int64_t one[] = {1};
     if (!context.ok()) return;
+    if (mask.rank == 0) return context.fail_invalid("WhereOp : Unhandled input dimensions: 0");
     if (contains(kComplex, mask.dtype)) {
       const View complex = mask;
       mask = context.temporary(UHAL_BOOL, complex.shape, complex.rank);
@@ -36,6 +37,16 @@ class Where : public Kernel {
     context.launch(UHAL_OP_NONZERO, {&mask}, {&count, &output});
   }
 };
+
+// Complex numbers as real ones, with one more axis: 0 their real parts, 1 their imaginary ones.
+View parts_of(const View& complex) {
+  View parts = complex;
+  parts.dtype = complex.dtype == UHAL_COMPLEX128 ? UHAL_FLOAT64 : UHAL_FLOAT32;
+  for (int axis = 0; axis < parts.rank; ++axis) parts.strides[axis] *= 2;
+  parts.shape[parts.rank] = 2;
+  parts.strides[parts.rank++] = 1;
+  return parts;
+}
 
 // Segment*(data, segment_ids): as many segments as the last id says.
 template <uhal_reduction kReduction>
@@ -62,6 +73,26 @@ class Segment : public Kernel {
     if (!refuse_unsorted(context, ids, shape[0])) return;
     const View output = context.output(0, data.dtype, shape);
     if (!context.ok() || output.elements() == 0) return;
+    if (contains(kComplex, data.dtype)) return reduce_complex(context, data, ids, output);
+    reduce(context, data, ids, output);
+  }
+
+ private:
+  // Sums and means of complex numbers are those of their parts.
+  static void reduce_complex(Context& context, const View& data, const View& ids, const View& output) {
+    if (kReduction == UHAL_REDUCE_PRODUCT) {
+      uhal_index_attributes attributes = lenient_index_attributes(0);
+      attributes.reduction = kReduction;
+      context.fill(output, 1, 1);
+      context.launch(UHAL_OP_SCATTER, {&ids, &data}, {&output}, &attributes);
+      return;
+    }
+    const int64_t rows = data.shape[0], segments = output.shape[0];
+    reduce(context, parts_of(data.reshaped({rows, data.elements() / rows})), ids,
+           parts_of(output.reshaped({segments, output.elements() / segments})));
+  }
+
+  static void reduce(Context& context, const View& data, const View& ids, const View& output) {
     uhal_segment_attributes attributes = segment_attributes(kReduction);
     attributes.form = UHAL_SEGMENT_SORTED;
     attributes.empty = kReduction == UHAL_REDUCE_PRODUCT ? 1 : 0;
@@ -228,12 +259,34 @@ class SparseTensorDenseMatMul : public Kernel {
     }
     const View ids = column_of(indices, adjoint_a_ ? 1 : 0);
     const View columns = column_of(indices, adjoint_a_ ? 0 : 1);
-    const uhal_segment_attributes attributes = program_segment_attributes(context, UHAL_REDUCE_SUM);
-    context.launch(UHAL_OP_SEGMENT_REDUCE, {&b, &ids, &columns, &values}, {&output}, &attributes);
+    if (contains(kComplex, b.dtype)) {
+      multiply_complex(context, b, ids, columns, values, output);
+    } else {
+      const uhal_segment_attributes attributes = program_segment_attributes(context, UHAL_REDUCE_SUM);
+      context.launch(UHAL_OP_SEGMENT_REDUCE, {&b, &ids, &columns, &values}, {&output}, &attributes);
+    }
     refuse_outside(context, indices, a, Indices::kPlaces);
   }
 
  private:
+  // The products with the real and with the imaginary parts of a, each of both of b's; adjoints are conjugated.
+  void multiply_complex(Context& context, const View& b, const View& ids, const View& columns, const View& values,
+                        const View& output) const {
+    const View factors = parts_of(values), rows = parts_of(b), sums = parts_of(output);
+    const View others = context.temporary_like(sums);
+    if (!context.ok()) return;
+    View real = factors.sliced(1, 0, 1), imaginary = factors.sliced(1, 1, 1);
+    real.rank = imaginary.rank = 1;
+    const uhal_segment_attributes attributes = program_segment_attributes(context, UHAL_REDUCE_SUM);
+    context.launch(UHAL_OP_SEGMENT_REDUCE, {&rows, &ids, &columns, &real}, {&sums}, &attributes);
+    context.launch(UHAL_OP_SEGMENT_REDUCE, {&rows, &ids, &columns, &imaginary}, {&others}, &attributes);
+    const View y_real = sums.sliced(2, 0, 1), y_imaginary = sums.sliced(2, 1, 1);
+    const View other_real = others.sliced(2, 0, 1), other_imaginary = others.sliced(2, 1, 1);
+    context.map(adjoint_a_ == adjoint_b_ ? uhal_map_subtract : uhal_map_add, {&y_real, &other_imaginary}, {&y_real});
+    if (adjoint_b_) context.map(uhal_map_negative, {&y_imaginary}, {&y_imaginary});
+    context.map(adjoint_a_ ? uhal_map_subtract : uhal_map_add, {&y_imaginary, &other_real}, {&y_imaginary});
+  }
+
   bool adjoint_a_;
   bool adjoint_b_;
 };
@@ -243,9 +296,10 @@ class SparseTensorDenseMatMul : public Kernel {
 void register_data_dependent(Registrar& registrar) {
   registrar.add<Where>("Where", {{"T", kAll}});
   const std::initializer_list<TypeConstraint> segment = {{"T", kNumbers}, {"Tindices", kIndices}};
-  registrar.add<Segment<UHAL_REDUCE_SUM>>("SegmentSum", segment);
-  registrar.add<Segment<UHAL_REDUCE_MEAN>>("SegmentMean", segment);
-  registrar.add<Segment<UHAL_REDUCE_PRODUCT>>("SegmentProd", segment);
+  const std::initializer_list<TypeConstraint> sums = {{"T", kNumbers | kComplex}, {"Tindices", kIndices}};
+  registrar.add<Segment<UHAL_REDUCE_SUM>>("SegmentSum", sums);
+  registrar.add<Segment<UHAL_REDUCE_MEAN>>("SegmentMean", sums);
+  registrar.add<Segment<UHAL_REDUCE_PRODUCT>>("SegmentProd", sums);
   registrar.add<Segment<UHAL_REDUCE_MAXIMUM>>("SegmentMax", segment);
   registrar.add<Segment<UHAL_REDUCE_MINIMUM>>("SegmentMin", segment);
   const std::initializer_list<TypeConstraint> bound = {{"T", kNumbers}, {"out_type", kIndices}};
@@ -254,7 +308,7 @@ void register_data_dependent(Registrar& registrar) {
   const DtypeSet counts = kIndices | only(UHAL_FLOAT32) | only(UHAL_FLOAT64);
   registrar.add<Bincount>("DenseBincount", {{"T", counts}, {"Tidx", kIndices}}, {"size"});
   registrar.add<Bincount>("Bincount", {{"T", counts}}, {"size"});
-  registrar.add<SparseTensorDenseMatMul>("SparseTensorDenseMatMul", {{"T", kFloats}, {"Tindices", kIndices}},
+  registrar.add<SparseTensorDenseMatMul>("SparseTensorDenseMatMul", {{"T", kFloats | kComplex}, {"Tindices", kIndices}},
                                          {"a_shape"});
 }
 

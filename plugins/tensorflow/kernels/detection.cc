@@ -186,6 +186,16 @@ class CropKernel : public Kernel {
     return true;
   }
 
+  // Whether boxes are finite, as far as that is known without waiting; fails the context if not.
+  static bool check_finite(Context& context, const View& boxes) {
+    if (!context.computes_at_once()) return context.ok();
+    const auto* const first = static_cast<const float*>(boxes.data);
+    if (!std::all_of(first, first + boxes.elements(), [](float at) { return std::isfinite(at); })) {
+      context.fail_invalid("Boxes contains at least one element that is not finite");
+    }
+    return context.ok();
+  }
+
   // The view in a dtype, through a copy if it has another.
   static View as(Context& context, uhal_dtype dtype, const View& view) {
     if (!context.ok() || view.dtype == dtype) return view;
@@ -212,7 +222,7 @@ class CropAndResize : public CropKernel {
                                   ": expected images of rank 4 with pixels and two positive sizes, got " +
                                   to_text(images) + " and " + to_text(size));
     }
-    if (!check_boxes(context, boxes, numbers, images.shape[0])) return;
+    if (!check_boxes(context, boxes, numbers, images.shape[0]) || !check_finite(context, boxes)) return;
     const View output = context.output(0, UHAL_FLOAT32, {boxes.shape[0], size[0], size[1], images.shape[3]});
     if (!context.ok() || output.elements() == 0) return;
     const View x = as(

@@ -36,6 +36,8 @@ class Resize : public Kernel {
       return context.fail_invalid(std::string(op()) + ": expected images of rank 4 and two positive sizes, got " +
                                   to_text(images) + " and " + to_text(size.data(), static_cast<int>(size.size())));
     }
+    const bool keeps = size[0] == images.shape[1] && size[1] == images.shape[2];
+    if (kMode == UHAL_RESIZE_LINEAR && keeps) return keep(context, images);
     const bool floating = contains(kFloats, images.dtype);
     const View source = kMode == UHAL_RESIZE_NEAREST && floating ? images : context.as(UHAL_FLOAT32, images);
     const View output = context.output(0, kMode == UHAL_RESIZE_NEAREST ? images.dtype : UHAL_FLOAT32,
@@ -50,6 +52,12 @@ class Resize : public Kernel {
   }
 
  private:
+  // Every pixel keeps its place, and those beside it, though they be no numbers, have no part in it.
+  static void keep(Context& context, const View& images) {
+    const View output = context.output(0, UHAL_FLOAT32, images.shape, images.rank);
+    if (context.ok() && output.elements() > 0) context.cast(images, output);
+  }
+
   uhal_resize_attributes attributes_;
 };
 

@@ -1,7 +1,9 @@
 // Factorizations of matrices, and what follows from them. Where TensorFlow's CPU raises an error for a matrix (one that
 // is singular, or of which an iteration does not converge), the host waits for one number.
+#include <limits>
 #include <string>
 
+#include "plugins/common/chain.h"
 #include "plugins/tensorflow/kernels/matrices.h"
 #include "plugins/tensorflow/registrar.h"
 
@@ -70,6 +72,26 @@ class Cholesky : public Kernel {
   }
 };
 
+// Fails the context if a matrix is singular, or has NaN for its first pivot: TensorFlow's CPU looks for the least
+// pivot, and comparisons pass over NaN behind the first one. Waits for the stream.
+void check_regular(Context& context, const View& lu, Info& info, const char* message) {
+  View first = lu.sliced(lu.rank - 2, 0, 1).sliced(lu.rank - 1, 0, 1);
+  first.rank -= 2;
+  View imaginary = first;
+  if (real_of(lu.dtype) != lu.dtype) {  // both parts by themselves
+    first.dtype = imaginary.dtype = real_of(lu.dtype);
+    for (int i = 0; i < first.rank; ++i) first.strides[i] = imaginary.strides[i] = 2 * first.strides[i];
+    imaginary.data = static_cast<char*>(first.data) + uhal_dtype_size(first.dtype);
+  }
+  Chain chain(3);
+  const int is_bad = chain.step(uhal_map_maximum, {chain.step(uhal_map_is_nan, {0}), chain.step(uhal_map_is_nan, {1})});
+  chain.step(uhal_map_maximum, {is_bad, 2});
+  const View& numbers = info.view();
+  if (context.launch(UHAL_OP_MAP_CHAIN, {&first, &imaginary, &numbers}, {&numbers}, chain.program())) {
+    info.check(message);
+  }
+}
+
 // Lu(input) -> lu, p: lu's row i is the input's row p[i].
 class Lu : public Kernel {
  public:
@@ -86,7 +108,7 @@ class Lu : public Kernel {
     Info info(context, a);
     if (!context.ok() || !context.launch(UHAL_OP_LU, {&a}, {&lu, &pivots, &order, &info.view()})) return;
     if (type_ != UHAL_INT32) context.cast(order, p);
-    info.check("Input is not invertible.");
+    check_regular(context, lu, info, "Input is not invertible.");
   }
 
  private:
@@ -141,7 +163,7 @@ class MatrixInverse : public Kernel {
     diagonal.strides[0] = n + 1;
     if (!context.fill(diagonal, 1, 1)) return;
     factors.solve(context, broadcast_batches(identity, batches_and(a, {})), output);
-    factors.info.check("Input is not invertible.");
+    check_regular(context, factors.lu, factors.info, "Input is not invertible.");
   }
 
  private:
@@ -167,7 +189,7 @@ class MatrixSolve : public Kernel {
     Factors factors(context, adjoint_of(context, matrix, adjoint_));
     if (!context.ok()) return;
     factors.solve(context, rhs, output);
-    factors.info.check("Input matrix is not invertible.");
+    check_regular(context, factors.lu, factors.info, "Input matrix is not invertible.");
   }
 
  private:
@@ -426,8 +448,13 @@ class TridiagonalSolve : public Kernel {
     }
     Factors factors(context, matrix);
     if (!context.ok()) return;
+    const View nan = context.temporary(real_of(output.dtype), Shape{});
+    if (!context.ok()) return;
     factors.solve(context, rhs, output);
-    factors.info.check("The input matrix is not invertible.");
+    // Of a matrix that is singular the solution is NaN, as on TensorFlow's CPU; of complex ones that has 0.
+    context.fill(nan, std::numeric_limits<double>::quiet_NaN(), 0);
+    const View numbers = factors.info.view().unsqueezed(output.rank - 2).unsqueezed(output.rank - 1);
+    context.map(uhal_map_select, {&numbers, &nan, &output}, {&output});
   }
 };
 

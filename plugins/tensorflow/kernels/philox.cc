@@ -31,7 +31,20 @@ void draw(Context& context, const Distribution& distribution, const PhiloxState&
   if (!context.ok() || output.elements() == 0) return;
   const uhal_random_attributes attributes = random_attributes(distribution.kind, distribution.a, distribution.b,
                                                               state.key, state.counter[0], state.counter[1]);
-  context.launch(UHAL_OP_RANDOM, {}, {&output}, &attributes);
+  if (!context.launch(UHAL_OP_RANDOM, {}, {&output}, &attributes) || distribution.count == 0) return;
+  // Raw words, of which the limits are taken here.
+  const auto words_of = [](View view) {
+    view.dtype = UHAL_UINT64;
+    return view;
+  };
+  const View words = words_of(output);
+  const View first = context.temporary(UHAL_INT64, Shape{}), count = context.temporary(UHAL_INT64, Shape{});
+  if (!context.ok()) return;
+  context.fill(first, 0, distribution.first);
+  context.fill(count, 0, static_cast<int64_t>(distribution.count));
+  const View low = words_of(first), range = words_of(count);
+  context.map(uhal_map_floor_mod, {&words, &range}, {&words});
+  context.map(uhal_map_add, {&words, &low}, {&words});
 }
 
 Distribution integer_range(Context& context, int low_input, int high_input, bool nothing) {
@@ -41,9 +54,8 @@ Distribution integer_range(Context& context, int low_input, int high_input, bool
     context.fail_invalid("Need minval < maxval, got " + std::to_string(low) + " >= " + std::to_string(high));
   }
   constexpr int64_t kExact = int64_t{1} << 53;  // the ABI states limits as doubles
-  if (context.ok() && (low < -kExact || high > kExact)) {
-    context.fail(TF_UNIMPLEMENTED, "minval and maxval must lie within 2^53 of 0, got " + std::to_string(low) + " and " +
-                                       std::to_string(high) + "; run this op on /CPU:0");
+  if (context.ok() && low < high && (low < -kExact || high > kExact)) {
+    return {UHAL_RANDOM_BITS, 0, 1, low, static_cast<uint64_t>(high) - static_cast<uint64_t>(low)};
   }
   return {UHAL_RANDOM_UNIFORM, static_cast<double>(low), static_cast<double>(high)};
 }

@@ -24,14 +24,17 @@ struct PhiloxState {
 // TensorFlow reserves this many blocks for each element drawn, whatever the distribution needs.
 inline constexpr uint64_t kBlocksPerElement = 256;
 
-// What a random op draws; [a, b) for integers.
+// What a random op draws; [a, b) for integers, or, where doubles do not hold these limits, `count` numbers from `first`
+// on, in the arithmetic of 64-bit words.
 struct Distribution {
   uhal_distribution kind;
   double a = 0;
   double b = 1;
+  int64_t first = 0;
+  uint64_t count = 0;
 };
 
-// Fills `output` from the state. Fails the context for integer limits that a double cannot hold.
+// Fills `output` from the state.
 void draw(Context& context, const Distribution& distribution, const PhiloxState& state, const View& output);
 
 // The limits of a uniform integer distribution, from two host inputs of the output's dtype. `nothing`: no number is to

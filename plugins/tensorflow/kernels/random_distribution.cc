@@ -1,5 +1,6 @@
 // Random numbers of distributions whose parameters are operands. They have TensorFlow's distributions, and are other
 // numbers than its CPU's: an element's sequence does not depend on how often others were redrawn.
+#include <algorithm>
 #include <cmath>
 #include <mutex>
 #include <random>
@@ -34,16 +35,22 @@ View floating(Context& context, const View& parameter) {
   return wide;
 }
 
-// Checks that parameters broadcast to the shape of the numbers.
-bool fits(Context& context, const View& parameter, const Shape& shape, const char* name) {
-  bool fits = parameter.rank <= static_cast<int>(shape.size());
-  for (int i = 0; fits && i < parameter.rank; ++i) {
-    const int64_t length = shape[shape.size() - static_cast<size_t>(parameter.rank - i)];
-    fits = parameter.shape[i] == 1 || parameter.shape[i] == length;
+// Checks that the shape of the numbers ends with the one to which the parameters broadcast each other.
+bool fits(Context& context, const View& first, const View* second, const Shape& shape) {
+  Shape parameters(first.shape, first.shape + first.rank);
+  if (second != nullptr) {
+    const Shape own = parameters, other(second->shape, second->shape + second->rank);
+    if (!broadcast_shape(own, other, &parameters)) {
+      context.fail_invalid("Shape passed in must end with broadcasted shape: the parameters, " + to_text(first) +
+                           " and " + to_text(*second) + ", have none");
+      return false;
+    }
   }
+  const bool fits =
+      parameters.size() <= shape.size() && std::equal(parameters.rbegin(), parameters.rend(), shape.rbegin());
   if (!fits) {
-    context.fail_invalid("Shape passed in must end with broadcasted shape: " + std::string(name) + " is " +
-                         to_text(parameter));
+    context.fail_invalid("Shape passed in must end with broadcasted shape, that of the parameter " + to_text(first) +
+                         (second != nullptr ? " and of " + to_text(*second) : ""));
   }
   return fits;
 }
@@ -92,8 +99,7 @@ class StatelessParametric : public Kernel {
     }
     const View first = context.input(kFirst);
     const View second = kTwo ? context.input(kFirst + 1) : View();
-    if (!context.ok() || !fits(context, first, shape, "the first parameter")) return;
-    if (kTwo && !fits(context, second, shape, "the second parameter")) return;
+    if (!context.ok() || !fits(context, first, kTwo ? &second : nullptr, shape)) return;
     const View output = context.output(0, dtype_, shape);
     if (!context.ok()) return;
     const View p = floating(context, first), q = kTwo ? floating(context, second) : View();

@@ -38,6 +38,10 @@ class Reduce : public Kernel {
       }
     }
     const View output = context.flat_output(0, input.dtype, shape);
+    if (kReduction == UHAL_REDUCE_MEAN && input.elements() == 0 && contains(kComplex, input.dtype)) {
+      if (context.ok() && output.elements() > 0) context.zero(output);  // as TensorFlow's CPU; of real numbers NaN
+      return;
+    }
     const uhal_reduce_attributes attributes = reduce_attributes(kReduction);
     // Where axes to reduce and to keep take turns too often, the last of them are reduced first.
     while (context.ok() && from.size() > UHAL_MAX_RANK) {

@@ -114,9 +114,10 @@ void resize_antialiased(Call& call) {
   const Filter& filter = call.data<Filter>();
   at::Tensor x = call.tensor(0);
   for (const int64_t axis : {3, 2}) {
-    x = resample(call, x, axis,
-                 table_of(filter, x.size(axis), result.size(axis), call.boolean(2),
-                          call.real_or(static_cast<int>(axis) + 1, 0)));
+    // The CPU takes no notice of the scale of an axis that keeps its size, but for the gradient.
+    const bool is_kept = x.size(axis) == result.size(axis);
+    const double scale = is_kept ? 0 : call.real_or(static_cast<int>(axis) + 1, 0);
+    x = resample(call, x, axis, table_of(filter, x.size(axis), result.size(axis), call.boolean(2), scale));
   }
   result.copy_(x);
 }

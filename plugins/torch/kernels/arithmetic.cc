@@ -1,5 +1,7 @@
 // add, sub, mul with their alpha, powers, fills, where, clamp: what is elementwise but more than a row.
+#include <ATen/Dispatch_v2.h>
 #include <ATen/ExpandUtils.h>
+#include <ATen/OpMathType.h>
 #include <ATen/native/ReduceOpsUtils.h>
 #include <ATen/ops/add_meta.h>
 #include <ATen/ops/addcdiv_meta.h>
@@ -26,6 +28,20 @@ void refuse_unless(const at::Tensor& holds, const char* message) {
   if (holds.numel() != 0) TORCH_CHECK(at::all(holds).item().toBool(), message);
 }
 
+void set_cast_result(Call& call, const at::Tensor& tensor) {
+  if (call.result().defined()) {
+    TORCH_CHECK(at::canCast(tensor.scalar_type(), call.result().scalar_type()), "result type ", tensor.scalar_type(),
+                " can't be cast to the desired output type ", call.result().scalar_type());
+  }
+  call.set_result(0, tensor);
+}
+
+at::Scalar number_of(at::ScalarType dtype, const at::Scalar& number) {
+  return AT_DISPATCH_V2(dtype, "number_of", AT_WRAP([&] { return at::Scalar(number.to<scalar_t>()); }),
+                        AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX), at::kBool, at::kHalf, at::kBFloat16,
+                        AT_EXPAND(AT_FLOAT8_TYPES), AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES));
+}
+
 namespace {
 
 // self + alpha * other, or self - alpha * other.
@@ -35,15 +51,18 @@ void add(Call& call) {
   Structured<Meta> iterator(call);
   iterator.meta(call.tensor(0), call.tensor(1), alpha);
   if (iterator.numel() == 0) return;
+  const at::ScalarType common = iterator.common_dtype();
   const uhal_map_function function = kSubtract ? uhal_map_subtract : uhal_map_add;
   const bool is_one = alpha.isComplex() ? alpha.toComplexDouble() == c10::complex<double>(1, 0) : alpha.toDouble() == 1;
-  const bool is_real = !c10::isComplexType(iterator.common_dtype());
+  if (!is_one) static_cast<void>(number_of(common, kSubtract ? -alpha : alpha));  // which the CPU adds
+  const double factor = common == at::kBool ? 1 : rounded(common, alpha.toComplexDouble().real());
+  const bool is_real = !c10::isComplexType(common);
   // Numbers that PyTorch keeps on the host are a parameter: (x + p1) * p0.
   if (is_real && iterator.is_cpu_scalar(2) && !iterator.is_cpu_scalar(1)) {
-    const double other = iterator.tensor(2).item().toDouble() * alpha.toDouble();
+    const double other = rounded(common, iterator.tensor(2).item().toDouble()) * factor;
     const View x = view_of(iterator, 1);
     const View y = view_of(iterator, 0);
-    if (c10::isFloatingType(iterator.common_dtype()) || std::abs(other) < 9e15) {
+    if (c10::isFloatingType(common) || std::abs(other) < 9e15) {
       return call.map(uhal_map_add_then_scale, {&x}, {&y}, {1, kSubtract ? -other : other});
     }
   }
@@ -52,22 +71,9 @@ void add(Call& call) {
     const at::Tensor scaled = at::mul(call.tensor(1), alpha);
     return call.set_result(0, kSubtract ? at::sub(call.tensor(0), scaled) : at::add(call.tensor(0), scaled));
   }
-  const View x = iterator.is_cpu_scalar(1) ? call.constant(iterator.tensor(1).item(), iterator.common_dtype())
-                                           : view_of(iterator, 1);
-  const View y = iterator.is_cpu_scalar(2) ? call.constant(iterator.tensor(2).item(), iterator.common_dtype())
-                                           : view_of(iterator, 2);
-  const View z = view_of(iterator, 0);
-  uhal_map_chain_attributes chain = {};
-  chain.struct_size = sizeof chain;
-  chain.step_count = 2;
-  chain.functions[0] = uhal_map_scale;
-  chain.operands[0][0] = 1;
-  chain.parameters[0][0] = alpha.toDouble();
-  chain.functions[1] = function;
-  chain.operands[1][0] = 0;
-  chain.operands[1][1] = 2;
-  chain.results[0] = 3;
-  call.launch(UHAL_OP_MAP_CHAIN, {&x, &y}, {&z}, &chain);
+  Chain chain(2);
+  chain.step(function, {0, chain.step(uhal_map_scale, {1}, {factor, 0})});
+  launch_chain(call, iterator, chain);
 }
 
 void multiply(Call& call) {
@@ -86,7 +92,7 @@ void fill_with_number(Call& call) {
   const at::Tensor& self = call.tensor(0);
   if (self.numel() == 0) return;
   const auto iterator = at::TensorIterator::borrowing_nullary_op(self);
-  call.fill(view_of(iterator, 0), call.scalar(1));
+  call.fill(view_of(iterator, 0), number_of(self.scalar_type(), call.scalar(1)));
 }
 
 void fill_with_tensor(Call& call) {
@@ -94,6 +100,15 @@ void fill_with_tensor(Call& call) {
   TORCH_CHECK(call.tensor(1).dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ",
               call.tensor(1).dim(), " dimensions.");
   self.copy_(call.tensor(1));
+}
+
+// (s, *, dtype, ...): PyTorch puts numbers that are assigned to elements into such a tensor, and its CPU then refuses
+// none for the floats of two bytes.
+void scalar_tensor(Call& call) {
+  const at::ScalarType dtype = call.dtype(1).value_or(c10::typeMetaToScalarType(c10::get_default_dtype()));
+  const bool is_taken = c10::isReducedFloatingType(dtype) && !call.scalar(0).isComplex();
+  const at::Scalar number = is_taken ? call.scalar(0) : number_of(dtype, call.scalar(0));
+  call.fill(view_of(call.make_result(0, {}, dtype)), number);
 }
 
 void zero(Call& call) {
@@ -108,7 +123,9 @@ void zero(Call& call) {
 // Whole numbers are not divided by 0.
 void refuse_zero(const at::TensorIteratorBase& iterator) {
   if (!c10::isIntegralType(iterator.common_dtype(), true) || iterator.numel() == 0) return;
-  refuse_unless(iterator.tensor(2), "ZeroDivisionError");
+  const at::Tensor& divisor = iterator.tensor(2);
+  // One number is a divisor in the dtype that is computed in, where it may be 0.
+  refuse_unless(divisor.dim() == 0 ? divisor.to(iterator.common_dtype()) : divisor, "ZeroDivisionError");
 }
 
 // (self, other)
@@ -116,9 +133,14 @@ template <class Meta, uhal_map_function kFunction>
 void remainder(Call& call) {
   Structured<Meta> iterator(call);
   iterator.infer();
-  call.require(iterator.common_dtype() != at::kBool, "no kernel for this dtype");
+  const at::ScalarType common = iterator.common_dtype();
+  call.require(common != at::kBool && !c10::isComplexType(common), "no kernel for this dtype");
   refuse_zero(iterator);
   launch_map(call, iterator, kFunction);
+}
+
+void remainder_of_number(Call& call) {
+  call.set_result(0, at::remainder(at::native::wrapped_scalar_tensor(call.scalar(0)), call.tensor(1)));
 }
 
 void divide_rounded(Call& call) {
@@ -135,7 +157,7 @@ void divide_rounded(Call& call) {
   if (is_whole) return launch_map(call, iterator, uhal_map_truncate_divide);
   Chain chain(2);
   chain.step(uhal_map_truncate, {chain.step(uhal_map_divide, {0, 1})});
-  launch_chain(call, iterator, chain);
+  launch_chain(call, iterator, chain, /*takes_wide=*/true);
 }
 
 void floor_divide(Call& call) {
@@ -152,31 +174,50 @@ void floor_divide(Call& call) {
   launch_map(call, iterator, is_whole ? uhal_map_floor_divide : uhal_map_floor_divide_exact);
 }
 
+// Powers of floating and complex numbers that have a way of their own on the CPU, too. False for all others.
+bool power_without_logarithm(Call& call, const View& x, const View& y, double exponent) {
+  if (exponent == -1) return call.map(uhal_map_reciprocal, {&x}, {&y}), true;
+  if (exponent == 0.5) return call.map(uhal_map_sqrt, {&x}, {&y}), true;
+  if (exponent == -0.5) return call.map(uhal_map_rsqrt, {&x}, {&y}), true;
+  if (exponent == 2) return call.map(uhal_map_multiply, {&x, &x}, {&y}), true;
+  if (exponent != 3 && exponent != -2) return false;
+  Chain chain(1);
+  const int square = chain.step(uhal_map_multiply, {0, 0});
+  exponent == 3 ? chain.step(uhal_map_multiply, {square, 0}) : chain.step(uhal_map_reciprocal, {square});
+  call.launch(UHAL_OP_MAP_CHAIN, {&x}, {&y}, chain.program());
+  return true;
+}
+
 void power_by_number(Call& call) {
   const at::Scalar exponent = call.scalar(1);
   Structured<at::meta::structured_pow_Tensor_Scalar> iterator(call);
   iterator.infer();
   const at::Tensor& result = call.result();
   if (result.numel() == 0) return;
-  if (result.is_complex() && (exponent.isComplex() || !call.tensor(0).is_complex())) {
+  const bool is_complex = exponent.isComplex() && exponent.toComplexDouble().imag() != 0;
+  if (result.is_complex() && (is_complex || !call.tensor(0).is_complex())) {
+    const at::Tensor self = call.tensor(0).to(result.scalar_type());
     at::Tensor target = result;
-    target.copy_(at::pow(call.tensor(0).to(result.scalar_type()), at::native::wrapped_scalar_tensor(exponent)));
+    target.copy_(is_complex ? at::pow(self, at::native::wrapped_scalar_tensor(exponent)) : at::pow(self, exponent));
     return;
   }
   const View x = view_of(call.tensor(0));
   const View y = view_of(result);
-  const double number = exponent.toDouble();
+  double number = exponent.toComplexDouble().real();
   if (number == 0) return call.fill(y, 1);
   if (number == 1) return call.cast(x, y);
+  if (!c10::isIntegralType(result.scalar_type(), true) && power_without_logarithm(call, x, y, number)) return;
   if (number == 2) return call.map(uhal_map_square, {&x}, {&y});
-  if (number == 0.5 && result.is_floating_point()) return call.map(uhal_map_sqrt, {&x}, {&y});
+  // In the wide floating dtypes the CPU takes the exponent as it is.
+  const bool is_wide = result.is_complex() || result.scalar_type() == at::kFloat || result.scalar_type() == at::kDouble;
+  if (!is_wide) number = number_of(result.scalar_type(), exponent).toDouble();
   call.map(uhal_map_power_scalar, {&x}, {&y}, {number});
 }
 
 void power_of_number(Call& call) {
   const at::Scalar base = call.scalar(0);
   const at::Tensor wrapped = at::native::wrapped_scalar_tensor(base);
-  call.set_result(0, at::pow(wrapped, call.tensor(1)));
+  set_cast_result(call, at::pow(wrapped, call.tensor(1)));
 }
 
 // -- limits -----------------------------------------------------------------------------------------------------
@@ -188,26 +229,29 @@ void clamp(Call& call) {
   const at::Tensor& result = call.result();
   if (result.numel() == 0) return;
   const double infinity = std::numeric_limits<double>::infinity();
-  double low = kLow > 0 && !call.is_none(kLow) ? call.real(kLow) : -infinity;
-  const double high = kHigh > 0 && !call.is_none(kHigh) ? call.real(kHigh) : infinity;
+  const at::ScalarType common = iterator.common_dtype();
+  const bool has_low = kLow > 0 && !call.is_none(kLow), has_high = kHigh > 0 && !call.is_none(kHigh);
+  const at::Scalar lower = has_low ? number_of(common, call.scalar(kLow)) : at::Scalar(-infinity);
+  const at::Scalar upper = has_high ? number_of(common, call.scalar(kHigh)) : at::Scalar(infinity);
+  double low = lower.toDouble();
+  const double high = upper.toDouble();
   const View x = view_of(iterator, 1);
   const View y = view_of(iterator, 0);
   if (std::isnan(low) || std::isnan(high)) return call.fill(y, std::numeric_limits<double>::quiet_NaN());
   low = std::min(low, high);
-  if (!c10::isIntegralType(iterator.common_dtype(), true)) return call.map(uhal_map_clip, {&x}, {&y}, {low, high});
+  if (!c10::isIntegralType(common, true)) return call.map(uhal_map_clip, {&x}, {&y}, {low, high});
   // Whole numbers: bounds that every number keeps to stay representable.
   const double largest = 9007199254740992;
   call.require((std::isinf(low) || std::abs(low) <= largest) && (std::isinf(high) || std::abs(high) <= largest),
                "bounds beyond 2^53");
   if (!std::isinf(low)) {
-    const View bound = call.constant(call.scalar(kLow).toDouble() > high ? call.scalar(kHigh) : call.scalar(kLow),
-                                     iterator.common_dtype());
+    const View bound = call.constant(lower.toDouble() > high ? upper : lower, common);
     call.map(uhal_map_maximum, {&x, &bound}, {&y});
     if (std::isinf(high)) return;
-    const View top = call.constant(call.scalar(kHigh), iterator.common_dtype());
+    const View top = call.constant(upper, common);
     return call.map(uhal_map_minimum, {&y, &top}, {&y});
   }
-  const View top = call.constant(call.scalar(kHigh), iterator.common_dtype());
+  const View top = call.constant(upper, common);
   call.map(uhal_map_minimum, {&x, &top}, {&y});
 }
 
@@ -215,17 +259,17 @@ void clamp_by_tensors(Call& call) {
   at::Tensor result = call.tensor(0);
   if (!call.is_none(1)) result = at::maximum(result, call.tensor(1));
   if (!call.is_none(2)) result = at::minimum(result, call.tensor(2));
-  call.set_result(0, result);
+  set_cast_result(call, result);
 }
 
 // -- sums of products -------------------------------------------------------------------------------------------
 
 template <class Meta, bool kDivide>
 void add_with_factor(Call& call) {
-  const at::Scalar value = call.scalar(3);
   Structured<Meta> iterator(call);
   iterator.infer();
-  if (value.isComplex() || c10::isComplexType(iterator.common_dtype())) {
+  const at::Scalar value = number_of(at::toOpMathType(iterator.common_dtype()), call.scalar(3));
+  if (value.isComplex()) {
     const at::Tensor scaled = at::mul(call.tensor(1), value);
     const at::Tensor product = kDivide ? at::div(scaled, call.tensor(2)) : at::mul(scaled, call.tensor(2));
     return call.set_result(0, at::add(call.tensor(0), product));
@@ -239,10 +283,10 @@ void add_with_factor(Call& call) {
 
 // As the CPU: from the nearer end. (self, end, weight)
 void interpolate_by_number(Call& call) {
-  const at::Scalar weight = call.scalar(2);
   Structured<at::meta::structured_lerp_Scalar> iterator(call);
   iterator.infer();
-  if (weight.isComplex() || call.tensor(0).is_complex()) {
+  const at::Scalar weight = number_of(at::toOpMathType(iterator.common_dtype()), call.scalar(2));
+  if (weight.isComplex()) {
     // Near is by the modulus.
     const bool near = std::abs(weight.toComplexDouble()) < 0.5;
     const at::Tensor difference = at::sub(call.tensor(1), call.tensor(0));
@@ -258,6 +302,7 @@ void interpolate_by_number(Call& call) {
   launch_chain(call, iterator, chain);
 }
 
+// (self, end, weight)
 void interpolate(Call& call) {
   Structured<at::meta::structured_lerp_Tensor> iterator(call);
   iterator.infer();
@@ -267,7 +312,15 @@ void interpolate(Call& call) {
     return call.set_result(0, at::where(weight.abs().lt(0.5), call.tensor(0) + weight * difference,
                                         call.tensor(1) - difference * (1 - weight)));
   }
-  launch_map(call, iterator, uhal_map_linear_interpolation);
+  Chain chain(3);
+  const int zero = chain.step(uhal_map_less, {0, 0}), half = chain.step(uhal_map_scale, {zero}, {1, 0.5});
+  const int is_near = chain.step(uhal_map_less, {chain.step(uhal_map_absolute, {2}), half});
+  const int difference = chain.step(uhal_map_subtract, {1, 0});
+  const int from_start = chain.step(uhal_map_add, {0, chain.step(uhal_map_multiply, {2, difference})});
+  const int back = chain.step(uhal_map_add_then_scale, {2}, {-1, -1});  // 1 - weight
+  const int from_end = chain.step(uhal_map_subtract, {1, chain.step(uhal_map_multiply, {difference, back})});
+  chain.step(uhal_map_select, {is_near, from_start, from_end});
+  launch_chain(call, iterator, chain);
 }
 
 // -- choices ----------------------------------------------------------------------------------------------------
@@ -284,6 +337,8 @@ void where(Call& call) {
   TORCH_CHECK(call.tensor(0).scalar_type() == at::kBool || call.tensor(0).scalar_type() == at::kByte,
               "where expected condition to be a boolean tensor, but got a tensor with dtype ",
               call.tensor(0).scalar_type());
+  TORCH_CHECK(!out.defined() || out.scalar_type() == dtype, "Expected out type to be ", dtype, " but got ",
+              out.defined() ? out.scalar_type() : dtype);
   const at::Tensor condition = on_device(call, call.tensor(0));
   const at::Tensor chosen = on_device(call, call.tensor(1));
   const at::Tensor other = on_device(call, call.tensor(2));
@@ -305,12 +360,13 @@ void masked_fill(Call& call) {
     number = call.tensor(2);
     TORCH_CHECK(number.dim() == 0, "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
                 number.dim(), " dimension(s).");
+  }
+  if (number.defined() && !number.device().is_cpu()) {
     number = call.keep(number.to(self.options()));
-  } else {
-    const at::Scalar value = call.scalar(2);
-    call.require(!value.isComplex() || self.is_complex(), "a complex value");
+  } else {  // what is on the host is known without waiting
+    const at::Scalar value = number.defined() ? number.item() : call.scalar(2);
     number = call.scratch({}, self.scalar_type());
-    call.fill(view_of(number), value);
+    call.fill(view_of(number), number_of(self.scalar_type(), value));
   }
   const at::Tensor mask = on_device(call, call.tensor(1));
   TORCH_CHECK(at::is_expandable_to(mask.sizes(), self.sizes()), "The size of the mask ", mask.sizes(),
@@ -395,7 +451,8 @@ void linspace(Call& call) {
   }
   if (!result.is_floating_point()) {
     // As the CPU: a step of whole numbers' difference in float32, cut towards zero.
-    const int64_t first = call.scalar(0).toLong(), last = call.scalar(1).toLong();
+    const int64_t first = number_of(result.scalar_type(), call.scalar(0)).toLong();
+    const int64_t last = number_of(result.scalar_type(), call.scalar(1)).toLong();
     const float by = steps > 1 ? static_cast<float>(last - first) / static_cast<float>(steps - 1) : 0;
     std::vector<int64_t> numbers;
     for (int64_t i = 0; i < steps; ++i) {
@@ -406,7 +463,8 @@ void linspace(Call& call) {
     if (steps > 0) result.copy_(at::tensor(numbers, at::TensorOptions(at::kLong)));
     return call.set_result(0, result);
   }
-  const double start = call.real(0), end = call.real(1);
+  const double start = number_of(result.scalar_type(), call.scalar(0)).toDouble();
+  const double end = number_of(result.scalar_type(), call.scalar(1)).toDouble();
   // Both halves from their own ends, so that the last number is `end` exactly.
   const double step = steps > 1 ? (end - start) / static_cast<double>(steps - 1) : 0;
   const int64_t half = steps / 2;
@@ -442,6 +500,7 @@ constexpr Kernel kArithmeticKernels[] = {
     {"div.Tensor_mode", kAll, divide_rounded},
     {"floor_divide", kNumbers, floor_divide},
     {"remainder.Tensor", kReal, remainder<at::meta::structured_remainder_Tensor, uhal_map_floor_mod>},
+    {"remainder.Scalar_Tensor", kReal, remainder_of_number},
     {"fmod.Tensor", kReal, remainder<at::meta::structured_fmod_Tensor, uhal_map_truncate_mod>},
     {"pow.Tensor_Scalar", kAll, power_by_number},
     {"pow.Scalar", kAll, power_of_number},
@@ -461,6 +520,7 @@ constexpr Kernel kArithmeticKernels[] = {
     {"fill_.Scalar", kStored, fill_with_number},
     {"fill_.Tensor", kStored, fill_with_tensor},
     {"zero_", kStored, zero},
+    {"scalar_tensor", kStored, scalar_tensor},
     {"arange.start_out", kNumbers, arange},
     {"linspace.out", kNumbers | kComplex, linspace},
     {"eye.m_out", kStored, eye},

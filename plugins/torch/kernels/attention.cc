@@ -20,13 +20,20 @@ bool is_batched(const at::Tensor& tensor) { return tensor.key_set().has(c10::Dis
 // there is no mask here: a row that is hidden as a whole is 0 by our op, and NaN by a softmax; and no float64, of which
 // the CPU has second derivatives.
 int64_t choose_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                         const std::optional<at::Tensor>& mask, double dropout, bool, std::optional<double>, bool) {
+                         const std::optional<at::Tensor>& mask, double dropout, bool causal,
+                         std::optional<double> scale, bool) {
+  TORCH_CHECK(c10::isFloatingType(query.scalar_type()) || c10::isComplexType(query.scalar_type()),
+              "expected scalar type Float but found ", c10::toString(query.scalar_type()));
+  TORCH_CHECK(dropout >= 0, "dropout probability has to be between 0 and 1, but got ", dropout);
+  TORCH_CHECK(!mask.has_value() || !causal || value.sym_size(-1) == query.sym_size(-1),
+              "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True");
   const bool fits = !is_batched(query) && !is_batched(key) && !is_batched(value) && query.dim() == 4 &&
                     key.dim() == 4 && value.dim() == 4 && dropout >= 0 && dropout < 1 &&
                     !(dropout != 0 && (mask.has_value() || query.scalar_type() == at::kDouble)) &&
                     c10::isFloatingType(query.scalar_type()) && query.scalar_type() == key.scalar_type() &&
                     query.scalar_type() == value.scalar_type() && query.sym_size(1) == key.sym_size(1) &&
-                    query.sym_size(1) == value.sym_size(1) &&
+                    query.sym_size(1) == value.sym_size(1) && query.sym_size(0) == key.sym_size(0) &&
+                    query.sym_size(0) == value.sym_size(0) && scale != 0.0 &&
                     !(mask.has_value() && (mask->requires_grad() || is_batched(*mask))) && query.sym_numel() != 0 &&
                     key.sym_numel() != 0 && value.sym_numel() != 0;
   return static_cast<int64_t>(fits ? sdp::SDPBackend::overrideable : sdp::SDPBackend::math);

@@ -18,18 +18,18 @@ void fraction(Call& call) {
 }
 
 void exp2(Call& call) {
-  call.set_result(0, at::pow(number_like(floating(call.tensor(0)), 2), floating(call.tensor(0))));
+  set_cast_result(call, at::pow(number_like(floating(call.tensor(0)), 2), floating(call.tensor(0))));
 }
 
 void sinc(Call& call) {
   const at::Tensor self = floating(call.tensor(0));
   const at::Tensor angle = self * kPi;
-  call.set_result(0, at::where(self.eq(0), number_like(self, 1), angle.sin() / angle));
+  set_cast_result(call, at::where(self.eq(0), number_like(self, 1), angle.sin() / angle));
 }
 
 void entropy(Call& call) {
   const at::Tensor self = floating(call.tensor(0));
-  call.set_result(0, at::where(self.lt(0), number_like(self, -kInfinity), at::xlogy(self, self).neg()));
+  set_cast_result(call, at::where(self.lt(0), number_like(self, -kInfinity), at::xlogy(self, self).neg()));
 }
 
 // The logarithm of the sum of exponentials of two numbers; kTwo: by powers of two.
@@ -42,7 +42,7 @@ void log_add_exp(Call& call) {
   const at::Tensor distance = (x - y).abs().neg();
   const at::Tensor rest = kTwo ? (distance * M_LN2).exp().log1p() * (1 / M_LN2) : distance.exp().log1p();
   // Equal infinities have no distance.
-  call.set_result(0, at::where(x.eq(y).logical_and(x.isinf()), larger, larger + rest));
+  set_cast_result(call, at::where(x.eq(y).logical_and(x.isinf()), larger, larger + rest));
 }
 
 // (self, eps)
@@ -53,7 +53,7 @@ void logit(Call& call) {
     // With an epsilon above 0.5 the lower bound is above the upper one, and goes before it.
     self = low <= high ? self.clamp(low, high) : at::where(self.lt(low), number_like(self, low), self.clamp_max(high));
   }
-  call.set_result(0, (self / (1 - self)).log());
+  set_cast_result(call, (self / (1 - self)).log());
 }
 
 // (grad_output, self, eps)
@@ -103,49 +103,107 @@ void weight_norm_backward(Call& call) {
   call.set_result(1, (along / norms).to(g.scalar_type()));
 }
 
-// Numbers as a quantized tensor would hold them, and which of them were in its range.
-void fake_quantize(Call& call, const at::Tensor& scale, const at::Tensor& zero, int64_t low, int64_t high) {
+// The steps of a program that cut a number to [low, high], and tell whether it was in there. NaN becomes `low`, as do
+// numbers above `end`.
+struct Cut {
+  Cut(Chain& chain, int number, int64_t low, int64_t high, double end) {
+    const int within = chain.step(uhal_map_clip, {number}, {static_cast<double>(low), static_cast<double>(high)});
+    inside = chain.step(uhal_map_equal, {number, within});
+    const int zero = chain.step(uhal_map_less, {number, number});
+    const int lowest = chain.step(uhal_map_add_then_scale, {zero}, {1, static_cast<double>(low)});
+    const int last = chain.step(uhal_map_add_then_scale, {zero}, {1, end});
+    result = chain.step(uhal_map_select, {chain.step(uhal_map_less_equal, {number, last}), within, lowest});
+  }
+  int result, inside;
+};
+
+// Numbers as a quantized tensor would hold them, and which of them were in its range: one program. `is_float32`: they
+// are float32 before they are of a wider dtype.
+void launch_fake_quantize(Call& call, Operands inputs, const uhal_map_chain_attributes* program, bool is_float32) {
   const at::Tensor& self = call.tensor(0);
-  TORCH_CHECK(low <= high, "`quant_min` should be less than or equal to `quant_max`.");
-  const at::Tensor number = (self * scale.reciprocal()).round() + zero;
-  call.set_result(0, ((number.clamp(low, high) - zero) * scale).to(self.scalar_type()));
-  call.set_result(1, number.ge(low).logical_and(number.le(high)));
+  const View y = view_of(call.make_result_like(self));
+  const View mask = view_of(call.make_result(1, self.sizes(), call.result(0).strides(), at::kBool));
+  if (self.numel() == 0) return;
+  if (!is_float32) return call.launch(UHAL_OP_MAP_CHAIN, inputs, {&y, &mask}, program);
+  const View narrow = view_of(call.scratch(self.sizes(), at::kFloat));
+  call.launch(UHAL_OP_MAP_CHAIN, inputs, {&narrow, &mask}, program);
+  call.cast(narrow, y);
 }
+
+constexpr const char* kZeroPointOutside = "`zero_point` must be between `quant_min` and `quant_max`.";
 
 // (self, scale, zero_point, quant_min, quant_max)
 void fake_quantize_by_numbers(Call& call) {
-  const at::Tensor& self = call.tensor(0);
-  fake_quantize(call, number_like(self, call.real(1)), number_like(self, call.real(2)), call.integer(3),
-                call.integer(4));
+  const int64_t zero = call.integer(2), low = call.integer(3), high = call.integer(4);
+  TORCH_CHECK(low <= high, "`quant_min` should be less than or equal to `quant_max`.");
+  TORCH_CHECK(low <= zero && zero <= high, kZeroPointOutside);
+  const float scale = static_cast<float>(call.real(1)), inverse = 1 / scale;  // as on the CPU, of all dtypes
+  const double offset = static_cast<double>(zero);
+  Chain chain(1);
+  const int whole = chain.step(uhal_map_round_half_to_even, {chain.step(uhal_map_scale, {0}, {inverse, 0})});
+  const Cut cut(chain, chain.step(uhal_map_add_then_scale, {whole}, {1, offset}), low, high, kInfinity);
+  const int result = chain.step(uhal_map_add_then_scale, {cut.result}, {scale, -offset});
+  const View x = view_of(call.tensor(0));
+  // Its products are float32 on the CPU, of double too.
+  const bool is_float32 = call.tensor(0).scalar_type() == at::kDouble;
+  launch_fake_quantize(call, {&x}, chain.program({result, cut.inside}), is_float32);
 }
 
 // (self, scale, zero_point, axis, quant_min, quant_max)
 void fake_quantize_by_channels(Call& call) {
-  const at::Tensor& self = call.tensor(0);
-  const int64_t axis = call.integer(3);
-  TORCH_CHECK(axis >= 0 && axis < self.dim(), "`axis` must be between 0 and number of dimensions of input");
-  TORCH_CHECK(call.tensor(1).dim() == 1 && call.tensor(1).numel() == self.size(axis),
+  const at::Tensor &self = call.tensor(0), &scale = call.tensor(1), &zero = call.tensor(2);
+  const int64_t axis = call.integer(3), low = call.integer(4), high = call.integer(5);
+  TORCH_CHECK(scale.scalar_type() == at::kFloat, "Scale must be Float, found ", scale.scalar_type());
+  TORCH_CHECK(zero.scalar_type() == at::kInt || zero.scalar_type() == at::kFloat || zero.scalar_type() == at::kHalf,
+              "Zero-point must be Int32, Float or Half, found ", zero.scalar_type());
+  TORCH_CHECK(scale.dim() == 1 && zero.dim() == 1, "scale and zero point should be 1-D tensors");
+  TORCH_CHECK(scale.numel() == zero.numel(), "scale and zero-point need to have the same dimensions");
+  TORCH_CHECK(scale.numel() == self.size(axis),
               "dimensions of scale and zero-point are not consistent with input tensor");
+  TORCH_CHECK(low <= high, "`quant_min` should be less than or equal to `quant_max`.");
+  TORCH_CHECK(axis >= 0, "`axis` must be between 0 and number of dimensions of input");
+  const bool rounds_before = !zero.is_floating_point();
+  if (rounds_before) refuse_unless(zero.ge(low).logical_and(zero.le(high)), kZeroPointOutside);
   c10::DimVector sizes(static_cast<size_t>(self.dim()), 1);
   sizes[axis] = self.size(axis);
-  fake_quantize(call, call.tensor(1).view(sizes), call.tensor(2).to(self.scalar_type()).view(sizes), call.integer(4),
-                call.integer(5));
+  const View x = view_of(self), s = view_of(scale.view(sizes)), z = view_of(zero.view(sizes));
+  const View inverse = view_of(call.keep(scale.reciprocal().view(sizes)));
+  Chain chain(4);
+  int number = chain.step(uhal_map_multiply, {0, 1});
+  if (rounds_before) number = chain.step(uhal_map_round_half_to_even, {number});
+  number = chain.step(uhal_map_add, {number, 2});
+  if (!rounds_before) number = chain.step(uhal_map_round_half_to_even, {number});
+  // The CPU converts to int64 here, infinity to its least number.
+  const Cut cut(chain, number, low, high, 0x1.fffffep62);
+  const int result = chain.step(uhal_map_multiply, {chain.step(uhal_map_subtract, {cut.result, 2}), 3});
+  launch_fake_quantize(call, {&x, &inverse, &z, &s}, chain.program({result, cut.inside}), /*is_float32=*/false);
 }
 
 // -- random -----------------------------------------------------------------------------------------------------
+
+// Fills a tensor: one of a narrow dtype from float32, in which its numbers are many.
+template <class Fill>
+void with_room(at::Tensor self, const Fill& fill) {
+  if (self.scalar_type() == at::kDouble || self.scalar_type() == at::kFloat) return fill(self);
+  const at::Tensor wide = at::empty(self.sizes(), self.options().dtype(at::kFloat));
+  fill(wide);
+  self.copy_(wide);
+}
 
 // (self, mean, std, *, generator)
 void log_normal(Call& call) {
   at::Tensor self = call.tensor(0);
   TORCH_CHECK(call.real(2) > 0, "log_normal_ expects std > 0.0, but found std=", call.real(2));
-  self.normal_(call.real(1), call.real(2), call.generator(3)).exp_();
+  with_room(self, [&](at::Tensor x) { x.normal_(call.real(1), call.real(2), call.generator(3)).exp_(); });
 }
 
 // (self, median, sigma, *, generator)
 void cauchy(Call& call) {
   at::Tensor self = call.tensor(0);
   TORCH_CHECK(call.real(2) > 0, "cauchy_ expects sigma > 0.0, but found sigma=", call.real(2));
-  self.uniform_(-0.5, 0.5, call.generator(3)).mul_(kPi).tan_().mul_(call.real(2)).add_(call.real(1));
+  with_room(self, [&](at::Tensor x) {
+    x.uniform_(-0.5, 0.5, call.generator(3)).mul_(kPi).tan_().mul_(call.real(2)).add_(call.real(1));
+  });
 }
 
 // (self, p, *, generator)

@@ -75,8 +75,13 @@ void convolution(Call& call) {
   for (int i = 0; i < geometry.spatial; ++i) {
     const int64_t kernel = attributes.dilation[i] * (weight.size(2 + i) - 1) + 1;
     if (geometry.transposed) {
+      TORCH_CHECK(geometry.output_padding[i] < std::max(attributes.stride[i], attributes.dilation[i]),
+                  "output padding must be smaller than either stride or dilation, but got output_padding: ",
+                  geometry.output_padding[i], " stride: ", attributes.stride[i], " dilation: ", attributes.dilation[i]);
       sizes.push_back((input.size(2 + i) - 1) * attributes.stride[i] - 2 * geometry.padding[i] + kernel +
                       geometry.output_padding[i]);
+      TORCH_CHECK(sizes.back() > 0, "Given input size per channel: ", input.sizes().slice(2),
+                  ". Calculated output size per channel: ", sizes.back(), ". Output size is too small");
     } else {
       sizes.push_back((input.size(2 + i) + 2 * geometry.padding[i] - kernel) / attributes.stride[i] + 1);
     }

@@ -15,6 +15,14 @@ c10::DimVector with(c10::DimVector batch, std::initializer_list<int64_t> sizes) 
   return batch;
 }
 
+// A copy of an operand whose memory a result has, since no factorization works in place.
+const at::Tensor& apart(Call& call, const at::Tensor& a, std::initializer_list<int> results) {
+  for (const int i : results) {
+    if (call.result(i).defined() && a.is_alias_of(call.result(i))) return call.keep(a.clone());
+  }
+  return a;
+}
+
 // -- QR and reflectors --------------------------------------------------------------------------------------------
 
 void factor_qr(Call& call, const at::Tensor& a, const at::Tensor& q, const at::Tensor& r) {
@@ -35,7 +43,7 @@ void factor_qr(Call& call, const at::Tensor& a, const at::Tensor& q, const at::T
 void qr(Call& call) {
   Structured<at::meta::structured_linalg_qr>(call).infer();
   const bool with_q = call.argument(1).toStringView() != "r";
-  factor_qr(call, call.tensor(0), with_q ? call.result(0) : at::Tensor(), call.result(1));
+  factor_qr(call, apart(call, call.tensor(0), {0, 1}), with_q ? call.result(0) : at::Tensor(), call.result(1));
 }
 
 // The product of reflectors H1 H2 ... Hk, or of their adjoints, times c; Hi = 1 - tau[i] v v^H, v column i of
@@ -121,6 +129,8 @@ void householder_product(Call& call) {
               "torch.linalg.householder_product: Expected tau to have one dimension less than input, but got tau.ndim "
               "equal to ",
               tau.dim(), " and input.ndim is equal to ", self.dim());
+  TORCH_CHECK(batch_of(self) == tau.sizes().slice(0, static_cast<size_t>(tau.dim() - 1)),
+              "torch.linalg.householder_product: Expected batch dimensions of tau to be equal to input.shape[:-2]");
   TORCH_CHECK(self.scalar_type() == tau.scalar_type(), "torch.linalg.householder_product: tau dtype ",
               tau.scalar_type(), " does not match input dtype ", self.scalar_type());
   at::Tensor one = at::zeros(self.sizes(), self.options());
@@ -142,6 +152,12 @@ void multiply_by_reflectors(Call& call) {
               "] must be equal to input.shape[-2]");
   TORCH_CHECK(self.dim() - tau.dim() == 1 && self.dim() == other.dim(),
               "torch.ormqr: Expected tau to have one dimension less than input, and other as many as input");
+  TORCH_CHECK(tau.size(-1) == std::min(other.size(left ? -2 : -1), self.size(-1)),
+              "torch.ormqr: tau.shape[-1] must be equal to min(other.shape[", left ? -2 : -1, "], input.shape[-1])");
+  TORCH_CHECK(batch_of(self) == tau.sizes().slice(0, static_cast<size_t>(tau.dim() - 1)),
+              "torch.ormqr: Expected batch dimensions of tau to be equal to input.shape[:-2]");
+  TORCH_CHECK(batch_of(self) == batch_of(other),
+              "torch.ormqr: Expected batch dimensions of other to be equal to input.shape[:-2]");
   TORCH_CHECK(tau.scalar_type() == self.scalar_type() && other.scalar_type() == self.scalar_type(),
               "torch.ormqr: Expected input, tau and other to have the same dtype");
   // C Q is (Q^H C^H)^H.
@@ -153,7 +169,7 @@ void multiply_by_reflectors(Call& call) {
 // (A, UPLO, compute_v) -> eigenvalues, eigenvectors
 void eigen_symmetric(Call& call) {
   Structured<at::meta::structured__linalg_eigh>(call).infer();
-  const at::Tensor& a = call.tensor(0);
+  const at::Tensor& a = apart(call, call.tensor(0), {0, 1});
   if (a.numel() == 0) return;
   const char triangle = static_cast<char>(std::toupper(call.argument(1).toStringView()[0]));
   uhal_triangle_attributes attributes = {};
@@ -196,8 +212,8 @@ void eigenvalues(Call& call) { call.set_result(0, eigen_of(call, call.tensor(0),
 void eigenvalues_to(Call& call) {
   at::Tensor out = call.tensor(1);
   const at::Tensor values = eigen_of(call, call.tensor(0), false, "linalg.eigvals").first;
-  TORCH_CHECK(out.scalar_type() == values.scalar_type(), "torch.linalg.eigvals: Expected out tensor to have dtype ",
-              values.scalar_type(), ", but got ", out.scalar_type(), " instead");
+  at::native::checkLinalgCompatibleDtype("torch.linalg.eigvals", out.scalar_type(), values.scalar_type(),
+                                         "eigenvalues");
   out.resize_(values.sizes()).copy_(values);
   call.set_result(0, out);
 }
@@ -218,7 +234,16 @@ void factor_svd(Call& call, const at::Tensor& a, const SingularValues& results) 
     vh = view_of(results.vh);
   }
   call.launch(UHAL_OP_SVD, {&x}, {&s, with_vectors ? &u : nullptr, with_vectors ? &vh : nullptr, &info});
-  at::_linalg_check_errors(status, "linalg.svd", a.dim() == 2);
+  if (!status.any().item<bool>()) return;
+  // Of a matrix with infinities PyTorch's CPU has NaN; one with NaN it refuses.
+  const at::Tensor infinite =
+      status.ne(0).logical_and(a.isinf().any(-1).any(-1)).logical_and(a.isnan().any(-1).any(-1).logical_not());
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  at::Tensor(results.s).masked_fill_(infinite.unsqueeze(-1), nan);
+  for (const at::Tensor& vectors : {results.u, results.vh}) {
+    if (vectors.defined()) at::Tensor(vectors).masked_fill_(infinite.unsqueeze(-1).unsqueeze(-1), nan);
+  }
+  at::_linalg_check_errors(status.masked_fill(infinite, 0), "linalg.svd", a.dim() == 2);
 }
 
 // (A, full_matrices, compute_uv, *, driver) -> U, S, Vh
@@ -226,7 +251,7 @@ void svd(Call& call) {
   TORCH_CHECK(call.is_none(3), "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with ",
               "cuSOLVER backend.");
   Structured<at::meta::structured__linalg_svd>(call).infer();
-  const at::Tensor& a = call.tensor(0);
+  const at::Tensor& a = apart(call, call.tensor(0), {0, 1, 2});
   const bool with_vectors = call.boolean(2);
   if (a.numel() == 0) {
     for (const int i : {0, 2}) {
@@ -272,6 +297,29 @@ at::Tensor solve_by_qr(const Orthogonal& a, const at::Tensor& b) {
   return at::matmul(a.q, at::linalg_solve_triangular(a.r.mH(), b, /*upper=*/false));
 }
 
+// Solutions of driver gels that are not finite: those of matrices of zeros are 0, as LAPACK has them, and other
+// matrices without full rank, or with NaN, are refused. Gives where matrices are 0, (..., 1, 1).
+at::Tensor refuse_without_rank(const at::Tensor& a, const at::Tensor& r, const at::Tensor& b, at::Tensor& solution) {
+  const auto has_none = [](const at::Tensor& x) { return x.isnan().logical_not(); };
+  refuse_unless(has_none(a), "torch.linalg.lstsq: input should not contain NaNs.");
+  refuse_unless(has_none(b), "torch.linalg.lstsq: other should not contain NaNs.");
+  const at::Tensor is_nothing = a.eq(0).flatten(-2).all(-1);
+  // As LAPACK counts: the number of the first zero on a diagonal, or 0.
+  const at::Tensor is_zero =
+      r.diagonal(0, -2, -1).eq(0).logical_and(is_nothing.logical_not().unsqueeze(-1)).to(at::kInt);
+  const at::Tensor status = at::amax(is_zero, -1) * (at::argmax(is_zero, -1).to(at::kInt) + 1);
+  at::_linalg_check_errors(status, "torch.linalg.lstsq", a.dim() == 2);
+  const at::Tensor nothing = is_nothing.unsqueeze(-1).unsqueeze(-1);
+  solution.masked_fill_(nothing, 0);
+  return nothing;
+}
+
+// The part of the largest singular value up to which others count as 0, as LAPACK takes rcond.
+double limit_of(double rcond, double epsilon, const std::string& driver) {
+  if (driver == "gelsd") return rcond <= 0 || rcond >= 1 ? epsilon / 2 : rcond;
+  return driver == "gelss" && rcond < 0 ? epsilon : rcond;
+}
+
 // Whether all singular values of all r are surely above `limit` times the largest: Frobenius' norms of r and of its
 // inverse are at least the largest and the reciprocal of the least one.
 bool has_full_rank(const at::Tensor& r, double limit) {
@@ -291,11 +339,16 @@ void least_squares(Call& call) {
   TORCH_CHECK(difference == 0 || difference == 1, "torch.linalg.lstsq: input.dim() must be greater or equal to ",
               "other.dim() and (input.dim() - other.dim()) <= 1");
   const bool is_vector = at::native::linalg_solve_is_vector_rhs(self, other);
-  const at::Tensor b = is_vector ? other.unsqueeze(-1) : other;
+  at::Tensor b = is_vector ? other.unsqueeze(-1) : other;
   TORCH_CHECK(self.size(-2) == b.size(-2), "torch.linalg.lstsq: input.size(-2) should match other.size(",
               is_vector ? -1 : -2, ")");
   TORCH_CHECK(self.scalar_type() == other.scalar_type(), "torch.linalg.lstsq: Expected input and other to have the ",
               "same dtype, but got input's dtype ", self.scalar_type(), " and other's dtype ", other.scalar_type());
+  if (difference == 1 && !is_vector) {
+    // PyTorch has an axis of the matrix count as one of the batch.
+    const auto batches = at::infer_size(batch_of(self), other.sizes().slice(0, static_cast<size_t>(other.dim() - 1)));
+    b = b.expand(with(c10::DimVector(batches.begin(), batches.end()), {b.size(-2), b.size(-1)}));
+  }
   const std::string driver = call.is_none(3) ? "gelsy" : std::string(call.argument(3).toStringView());
   TORCH_CHECK(driver == "gels" || driver == "gelsy" || driver == "gelsd" || driver == "gelss",
               "torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)");
@@ -306,20 +359,24 @@ void least_squares(Call& call) {
   const bool has_rank = driver != "gels";
   const at::Tensor rank = has_rank ? empty(batch, at::kLong) : empty({0}, at::kLong);
   at::Tensor singular = empty({0}, real);
-  at::Tensor solution;
+  at::Tensor solution, nothing;
   if (self.numel() == 0 || b.numel() == 0) {
     solution = at::zeros(with(batch, {n, b.size(-1)}), b.options());
     if (has_rank) at::Tensor(rank).zero_();
     if (driver == "gelsd" || driver == "gelss") singular = at::zeros(with(batch, {std::min(m, n)}), reals);
   } else {
     const int64_t inner = std::min(m, n);
-    const double limit = call.real_or(2, at::native::_get_epsilon(real) * static_cast<double>(std::max(m, n)));
+    const double epsilon = at::native::_get_epsilon(real);
+    const double limit = limit_of(call.real_or(2, epsilon * static_cast<double>(std::max(m, n))), epsilon, driver);
     // By QR without singular values, but for matrices whose rank only these can tell.
     if (!has_rank || driver == "gelsy") {
       const Orthogonal factors = factor_least_squares(call, self, b);
       if (!has_rank || has_full_rank(factors.r, limit)) {
         solution = solve_by_qr(factors, b);
         if (has_rank) at::Tensor(rank).fill_(inner);
+        if (!has_rank && !solution.isfinite().all().item<bool>()) {
+          nothing = refuse_without_rank(self, factors.r, b, solution);
+        }
       }
     }
     if (!solution.defined()) {
@@ -336,8 +393,10 @@ void least_squares(Call& call) {
     }
   }
   at::Tensor residuals = empty({0}, real);
-  if (m > n && driver != "gelsy" && self.numel() != 0 && (!has_rank || rank.eq(n).all().item<bool>())) {
+  if (m > n && driver != "gelsy" && (!has_rank || rank.eq(n).all().item<bool>())) {
     residuals = (at::matmul(self, solution) - b).abs().square().sum(-2);
+    if (nothing.defined()) residuals.masked_fill_(nothing.squeeze(-1), 0);  // LAPACK takes b for 0 then
+    if (!has_rank && n == 0) residuals.zero_();
   }
   call.set_result(0, is_vector ? solution.squeeze(-1) : solution);
   call.set_result(1, residuals);
@@ -347,23 +406,45 @@ void least_squares(Call& call) {
 
 // -- functions of matrices, products of vectors ---------------------------------------------------------------------
 
+// How often each matrix is halved, by its norm; below 0 is one that is not finite.
+std::vector<int> squarings_of(const at::Tensor& norms) {
+  const at::Tensor host = norms.to(at::kCPU, at::kDouble).contiguous();
+  std::vector<int> squarings(static_cast<size_t>(host.numel()));
+  const double* const norm = host.const_data_ptr<double>();
+  for (size_t i = 0; i < squarings.size(); ++i) {
+    squarings[i] = !std::isfinite(norm[i]) ? -1 : norm[i] > 1 ? static_cast<int>(std::ceil(std::log2(norm[i]))) : 0;
+  }
+  return squarings;
+}
+
 // Scaling and squaring: of A / 2^s, which is small, the series of exp (Higham 2005 has the bound), squared s times.
+// Each matrix has its own s, so that others of a batch leave it alone.
 void matrix_exponential(Call& call) {
   const at::Tensor& self = call.tensor(0);
   at::native::squareCheckInputs(self, "linalg.matrix_exp");
   at::native::checkFloatingOrComplex(self, "linalg.matrix_exp");
   if (self.numel() == 0) return call.set_result(0, self.clone());
   const at::Tensor one = at::eye(self.size(-1), self.options()).expand(self.sizes());
-  // The largest sum of a column of any matrix.
-  const double norm = self.abs().sum(-2).max().item().toDouble();
-  constexpr double kSmall = 1.0;
   constexpr int kTerms = 18;  // 1 / 18! is below double precision
-  const int squarings =
-      std::isfinite(norm) && norm > kSmall ? static_cast<int>(std::ceil(std::log2(norm / kSmall))) : 0;
-  const at::Tensor scaled = self * std::exp2(-squarings);
+  // The largest sums of a column.
+  const std::vector<int> squarings = squarings_of(self.abs().sum(-2).amax(-1));
+  const auto [least, most] = std::minmax_element(squarings.begin(), squarings.end());
+  at::Tensor scaled, scales;
+  if (*least == *most && *least >= 0) {
+    scaled = self * std::exp2(-*most);
+  } else {
+    const at::Tensor host = at::empty(with(batch_of(self), {1, 1}), at::TensorOptions(at::kDouble));
+    std::transform(squarings.begin(), squarings.end(), host.mutable_data_ptr<double>(),
+                   [](int count) { return count < 0 ? std::numeric_limits<double>::quiet_NaN() : std::exp2(-count); });
+    scales = host.to(c10::toRealValueType(self.scalar_type())).to(self.device());
+    scaled = self * scales;
+  }
   at::Tensor result = one + scaled * (1.0 / kTerms);
   for (int term = kTerms - 1; term > 0; --term) result = one + at::matmul(scaled, result) * (1.0 / term);
-  for (int i = 0; i < squarings; ++i) result = at::matmul(result, result);
+  for (int i = 0; i < *most; ++i) {
+    const at::Tensor squared = at::matmul(result, result);
+    result = i < *least || !scales.defined() ? squared : at::where(scales.lt(std::exp2(-i)), squared, result);
+  }
   call.set_result(0, result);
 }
 

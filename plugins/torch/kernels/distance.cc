@@ -246,8 +246,9 @@ void align(Call& call, int first, int64_t blank, bool zero_infinity, const at::T
   const at::Tensor& inputs = call.tensor(first);
   const at::Tensor& targets = call.tensor(first + 1);
   const std::vector<int64_t> steps = lengths_of(call, first + 2), lengths = lengths_of(call, first + 3);
-  const int64_t batch = inputs.size(1);
+  TORCH_CHECK(inputs.numel() > 0, "log_probs tensor must not be empty");
   TORCH_CHECK(inputs.dim() == 3, "log_probs has to be (T, N, C), but has ", inputs.dim(), " dimensions");
+  const int64_t batch = inputs.size(1);
   TORCH_CHECK(targets.scalar_type() == at::kLong || targets.scalar_type() == at::kInt,
               "Expected tensor for argument #2 'targets' to have scalar type Long or Int");
   TORCH_CHECK(0 <= blank && blank < inputs.size(2), "blank must be in label range");
@@ -278,7 +279,6 @@ void align(Call& call, int first, int64_t blank, bool zero_infinity, const at::T
     TORCH_CHECK(targets.size(0) == batch && targets.size(1) >= longest, "Expected targets of (", batch, ", at least ",
                 longest, "), but got ", targets.sizes());
   }
-  if (inputs.numel() == 0) return;
   uhal_ctc_attributes attributes = {};
   attributes.struct_size = sizeof attributes;
   attributes.blank = static_cast<int32_t>(blank);
@@ -302,6 +302,8 @@ void align(Call& call, int first, int64_t blank, bool zero_infinity, const at::T
   const at::Tensor more = inputs.exp() - (inputs - logarithms.unsqueeze(-1)).exp();
   at::Tensor sum = gradient;
   sum.add_(more.masked_fill(is_step.logical_and(has_path).logical_not().unsqueeze(-1), 0));
+  // What an infinite loss changes by is no number.
+  if (!zero_infinity) sum.masked_fill_(is_step.logical_and(has_path.logical_not()).unsqueeze(-1), std::nan(""));
 }
 
 // (log_probs, targets, input_lengths, target_lengths, blank, zero_infinity) -> loss, and nothing: the gradient needs

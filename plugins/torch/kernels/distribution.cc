@@ -31,15 +31,40 @@ void poisson(Call& call) {
   call.set_result(0, draw(call, UHAL_RANDOM_POISSON, call.tensor(0), {}, call.generator(1)));
 }
 
-// (count, prob, generator)
+// (count, prob, generator): outside their domain parameters count as its nearest ones, as on PyTorch's CPU.
 void binomial(Call& call) {
-  const std::vector<at::Tensor> parameters = at::broadcast_tensors({call.tensor(0), call.tensor(1)});
-  call.set_result(0, draw(call, UHAL_RANDOM_BINOMIAL, parameters[0], parameters[1].to(parameters[0].scalar_type()),
-                          call.generator(2)));
+  const at::Tensor& count = call.tensor(0);
+  const at::Tensor& probability = call.tensor(1);
+  TORCH_CHECK(count.scalar_type() == probability.scalar_type(), "Found dtype ", probability.scalar_type(),
+              " but expected ", count.scalar_type());
+  const std::vector<at::Tensor> parameters = at::broadcast_tensors({count.clamp_min(0), probability.clamp(0, 1)});
+  call.set_result(0, draw(call, UHAL_RANDOM_BINOMIAL, parameters[0], parameters[1], call.generator(2)));
+}
+
+// The smallest normal number of a floating dtype, and the largest number below 1.
+struct Range {
+  double least, largest;
+};
+
+Range range_below_one(at::ScalarType dtype) {
+  return AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, dtype, "range_below_one", [&] {
+    return Range{static_cast<double>(std::numeric_limits<scalar_t>::min()),
+                 1 - static_cast<double>(std::numeric_limits<scalar_t>::epsilon()) / 2};
+  });
+}
+
+// Gamma numbers, of which none is 0: those below the smallest normal number, and NaN, are that one.
+at::Tensor gamma_numbers(Call& call, const at::Tensor& shape, int generator) {
+  const at::Tensor numbers = draw(call, UHAL_RANDOM_GAMMA, shape, {}, call.generator(generator));
+  if (numbers.numel() == 0) return numbers;
+  const View y = view_of(numbers),
+             least = call.constant(range_below_one(shape.scalar_type()).least, shape.scalar_type());
+  call.map(uhal_map_fmax, {&y, &least}, {&y});
+  return numbers;
 }
 
 // (self, generator)
-void gamma(Call& call) { call.set_result(0, draw(call, UHAL_RANDOM_GAMMA, call.tensor(0), {}, call.generator(1))); }
+void gamma(Call& call) { call.set_result(0, gamma_numbers(call, call.tensor(0), 1)); }
 
 // The slope of a drawn number with its place in the distribution held: (self, output)
 void gamma_backward(Call& call) {
@@ -51,10 +76,22 @@ void gamma_backward(Call& call) {
   call.map(uhal_map_gamma_sample_backward, {&shape, &number, &one}, {&y});
 }
 
-// (self, generator): gamma numbers that sum to 1
+// (self, generator): gamma numbers that sum to 1, of which none is 0 or 1. As on PyTorch's CPU they are drawn as
+// doubles, where those of small shapes are not all 0.
 void dirichlet(Call& call) {
-  const at::Tensor numbers = draw(call, UHAL_RANDOM_GAMMA, call.tensor(0), {}, call.generator(1));
-  call.set_result(0, numbers / numbers.sum(-1, /*keepdim=*/true));
+  const at::Tensor& self = call.tensor(0);
+  const at::Tensor numbers = gamma_numbers(call, call.keep(self.to(at::kDouble)), 1);
+  const at::Tensor& result = call.make_result(0, self.sizes(), self.scalar_type());
+  if (result.numel() == 0) return;
+  const at::Tensor sums = call.keep(numbers.sum(-1, /*keepdim=*/true).expand(numbers.sizes()));
+  const View part = view_of(numbers), whole = view_of(sums), y = view_of(result);
+  // NaN, of infinite shapes, counts as the least number.
+  const Range range = range_below_one(self.scalar_type());
+  const View least = call.constant(range.least, at::kDouble);
+  Chain chain(3);
+  const int number = chain.step(uhal_map_fmax, {chain.step(uhal_map_divide, {0, 1}), 2});
+  chain.step(uhal_map_clip, {number}, {range.least, range.largest});
+  call.launch(UHAL_OP_MAP_CHAIN, {&part, &whole, &least}, {&y}, chain.program());
 }
 
 // (self, *, generator)
@@ -68,8 +105,7 @@ void normal_of(Call& call, const at::Tensor& mean, const at::Tensor& deviation) 
   TORCH_CHECK(deviation.numel() == 0 || deviation.is_meta() || deviation.min().ge(0).item<bool>(),
               "normal expects all elements of std >= 0.0");
   const auto sizes = at::infer_size(mean.sizes(), deviation.sizes());
-  const at::Tensor numbers = at::empty(sizes, mean.options()).normal_(0, 1, call.generator(2));
-  call.set_result(0, numbers * deviation + mean);
+  call.set_result(0, at::empty(sizes, mean.options()).normal_(0, 1, call.generator(2)).mul_(deviation).add_(mean));
 }
 
 // (mean, std, *, generator), either of them a number
@@ -106,8 +142,8 @@ constexpr Kernel kDistributionKernels[] = {
     {"_standard_gamma_grad", kFloats, gamma_backward},
     {"_sample_dirichlet", kFloats, dirichlet},
     {"bernoulli", kFloats, bernoulli},
-    {"normal.Tensor_Tensor", kFloats, normal_by_tensors},
-    {"normal.Tensor_float", kFloats, normal_by_mean},
+    {"normal.Tensor_Tensor", kFloats | kComplex, normal_by_tensors},
+    {"normal.Tensor_float", kFloats | kComplex, normal_by_mean},
     {"normal.float_Tensor", kFloats, normal_by_deviation},
     {"rrelu_with_noise", kFloats, random_relu},
 };

@@ -1,8 +1,10 @@
 // Elementwise ops: each row maps one op of ATen to one function of csrc/tables/elementwise.def. PyTorch's own iterator
 // broadcasts, promotes dtypes, checks and allocates, as it does for the CPU.
+#include <ATen/OpMathType.h>
 #include <ATen/native/ReduceOpsUtils.h>
 
 #include <cmath>
+#include <string_view>
 
 #include "plugins/torch/call.h"
 #include "plugins/torch/kernels/kernels.h"
@@ -26,8 +28,11 @@ constexpr int kMaxParameters = 4;
 struct Parameter {
   int argument = -1;
   double constant = 0;
+  bool is_element = false;
 };
 constexpr Parameter from(int argument) { return {argument, 0}; }
+// A number that the CPU takes in the elements' dtype; others of two-byte dtypes it takes as float32.
+constexpr Parameter element(int argument) { return {argument, 0, true}; }
 constexpr Parameter constant(double value) { return {-1, value}; }
 
 struct MapRow {
@@ -136,10 +141,10 @@ constexpr MapRow kMapRows[] = {
     {"softplus", kFloats, Types::kSame, uhal_map_softplus, UNARY, {from(1), from(2)}},
     {"hardsigmoid", kFloats, Types::kSame, uhal_map_hard_sigmoid, UNARY, {constant(1.0 / 6), constant(0.5)}},
     {"hardswish", kFloats, Types::kSame, uhal_map_hard_swish, UNARY, {constant(6), constant(6), constant(3)}},
-    {"hardtanh", kFloats, Types::kSame, uhal_map_hard_tanh, UNARY, {from(1), from(2)}},
-    {"hardshrink", kFloats, Types::kSame, uhal_map_hard_shrink, UNARY, {from(1)}},
-    {"softshrink", kFloats, Types::kSame, uhal_map_soft_shrink, UNARY, {from(1)}},
-    {"threshold", kFloats, Types::kSame, uhal_map_thresholded_relu, UNARY, {from(1), from(2)}},
+    {"hardtanh", kFloats, Types::kSame, uhal_map_hard_tanh, UNARY, {element(1), element(2)}},
+    {"hardshrink", kFloats, Types::kSame, uhal_map_hard_shrink, UNARY, {element(1)}},
+    {"softshrink", kFloats, Types::kSame, uhal_map_soft_shrink, UNARY, {element(1)}},
+    {"threshold", kFloats, Types::kSame, uhal_map_thresholded_relu, UNARY, {from(1), element(2)}},
 
     // tests and logic
     {"isnan", kAll, Types::kTruth, uhal_map_is_nan},
@@ -195,22 +200,58 @@ void configure(at::TensorIteratorConfig& config) {
 
 namespace {
 
-// An operand as a view; what PyTorch keeps on the host as one number is put on the device.
-View operand_of(Call& call, const at::TensorIteratorBase& iterator, int operand) {
-  if (!iterator.is_cpu_scalar(operand)) return view_of(iterator, operand);
-  const at::Scalar value = iterator.tensor(operand).item();
-  return call.constant(value, maybe_common_dtype(iterator).value_or(iterator.dtype(operand)));
+// Whether the CPU takes one number, the second operand, as float32 where the other one is of two bytes.
+bool takes_wide_number(uhal_map_function function) {
+  return function == uhal_map_multiply || function == uhal_map_divide || function == uhal_map_floor_divide_exact;
+}
+
+// Whether an operand has values that PyTorch rounds to the dtype `common`, and that our functions would take as they
+// are: tensors without axes do not widen that dtype, and whole numbers do not widen those of two bytes.
+bool needs_rounding(at::ScalarType dtype, at::ScalarType common) {
+  if (dtype == common) return false;
+  if (c10::promoteTypes(dtype, common) != common) return true;
+  return c10::isReducedFloatingType(common) && c10::isIntegralType(dtype, false) && c10::elementSize(dtype) > 1;
+}
+
+// A view in another dtype. What repeats is converted once.
+View converted(Call& call, const View& view, at::ScalarType dtype) {
+  c10::DimVector sizes;
+  for (int i = 0; i < view.rank; ++i) sizes.push_back(view.strides[i] == 0 ? 1 : view.shape[i]);
+  View from = view;
+  std::copy(sizes.begin(), sizes.end(), from.shape);
+  const View to = view_of(call.scratch(sizes, dtype));
+  // Not the call's own launch: nothing of its results is written yet.
+  check(launch(call.stream(), UHAL_OP_CAST, {&from}, {&to}, nullptr, call.op()));
+  return to;
+}
+
+// An operand as a view; what PyTorch keeps on the host as one number is put on the device. `rounds`: its values are
+// those that the dtype has in which PyTorch computes.
+View operand_of(Call& call, const at::TensorIteratorBase& iterator, int operand, bool takes_wide, bool rounds = true) {
+  std::optional<at::ScalarType> common = maybe_common_dtype(iterator);
+  const bool is_narrow = common.has_value() && c10::isReducedFloatingType(*common);
+  const bool is_wide = takes_wide && is_narrow && operand == iterator.noutputs() + 1;
+  if (iterator.is_cpu_scalar(operand)) {
+    const at::Scalar value = iterator.tensor(operand).item();
+    // A number that the narrow dtype has is given in that, for which there are faster loops.
+    if (is_wide && rounded(*common, value.toDouble()) != value.toDouble()) common = at::kFloat;
+    return call.constant(value, common.value_or(iterator.dtype(operand)));
+  }
+  if (is_wide && iterator.tensor(operand).numel() == 1) common = at::kFloat;
+  const View view = view_of(iterator, operand);
+  const bool fits = !rounds || !common.has_value() || !needs_rounding(iterator.dtype(operand), *common);
+  return fits ? view : converted(call, view, *common);
 }
 
 }  // namespace
 
-void launch_chain(Call& call, at::TensorIteratorBase& iterator, Chain& chain) {
+void launch_chain(Call& call, at::TensorIteratorBase& iterator, Chain& chain, bool takes_wide) {
   if (iterator.numel() == 0) return;
   View inputs[UHAL_MAP_MAX_INPUTS];
   const uhal_tensor* operands[UHAL_MAP_MAX_INPUTS];
   const int count = iterator.ninputs();
   for (int i = 0; i < count; ++i) {
-    inputs[i] = operand_of(call, iterator, iterator.noutputs() + i);
+    inputs[i] = operand_of(call, iterator, iterator.noutputs() + i, takes_wide);
     operands[i] = &inputs[i];
   }
   const View output = view_of(iterator, 0);
@@ -234,10 +275,12 @@ void launch_map(Call& call, at::TensorIteratorBase& iterator, uhal_map_function 
   const uhal_tensor* operands[UHAL_MAP_MAX_INPUTS];
   const uhal_tensor* results[UHAL_MAP_MAX_OUTPUTS];
   uhal_map_attributes attributes = map_attributes(function, parameters);
+  const bool takes_wide = takes_wide_number(function);
+  const bool rounds = function != uhal_map_select;  // a condition has no dtype in common with what is chosen
   int count = 0;
   for (int i = 0; i < inputs; ++i) {
     const int operand = outputs + (order != nullptr ? order[i] : i);
-    views[operand] = operand_of(call, iterator, operand);
+    views[operand] = operand_of(call, iterator, operand, takes_wide, rounds);
     operands[count++] = &views[operand];
   }
   for (int i = 0; i < outputs; ++i) {
@@ -256,9 +299,44 @@ void launch_map(Call& call, at::TensorIteratorBase& iterator, uhal_map_function 
 
 namespace {
 
+// What the CPU's ops ask for beyond dtypes that there is a kernel for.
+void check_arguments(const Call& call, uhal_map_function function) {
+  if (function == uhal_map_heaviside) {
+    TORCH_CHECK(call.tensor(0).scalar_type() == call.tensor(1).scalar_type(),
+                "heaviside is not yet implemented for tensors with different dtypes.");
+  } else if (function == uhal_map_soft_shrink) {
+    const double lambda = call.real(1);
+    TORCH_CHECK(std::isfinite(lambda) && lambda >= 0, "lambda must be finite and not negative, but found ", lambda);
+  }
+}
+
+// PyTorch's sign is how many of x > 0 and x < 0 hold: 0 of NaN, and of -0 without its sign.
+void launch_sign(Call& call, at::TensorIteratorBase& iterator) {
+  Chain chain(1);
+  const int zero = chain.step(uhal_map_less, {0, 0});
+  const int is_positive = chain.step(uhal_map_greater, {0, zero});
+  chain.step(uhal_map_subtract, {is_positive, chain.step(uhal_map_less, {0, zero})});
+  launch_chain(call, iterator, chain);
+}
+
+// x log(y) and x log(1 + y), 0 where x is: but for a y that is NaN.
+void launch_x_log_y(Call& call, at::TensorIteratorBase& iterator, uhal_map_function function) {
+  Chain chain(2);
+  const int product = chain.step(function, {0, 1});
+  chain.step(uhal_map_select, {chain.step(uhal_map_is_nan, {1}), 1, product});
+  launch_chain(call, iterator, chain);
+}
+
+double value_of(const Call& call, const Parameter& parameter, const at::TensorIteratorBase& iterator) {
+  if (parameter.argument < 0) return parameter.constant;
+  const at::ScalarType dtype = iterator.dtype(iterator.noutputs());
+  return number_of(parameter.is_element ? dtype : at::toOpMathType(dtype), call.scalar(parameter.argument)).toDouble();
+}
+
 void run_map(Call& call) {
   const MapRow& row = call.data<MapRow>();
   at::Tensor operands[kMaxOperands];
+  check_arguments(call, row.function);
   at::TensorIteratorConfig config;
   configure(config);
   at::Tensor out = call.result();
@@ -285,14 +363,16 @@ void run_map(Call& call) {
   if (!call.result().defined()) call.set_result(0, iterator.output());
   call.require(contains(row.dtypes, common_dtype(iterator)), "no kernel for this dtype");
   double parameters[kMaxParameters];
-  for (int i = 0; i < kMaxParameters; ++i) {
-    const Parameter& parameter = row.parameters[i];
-    parameters[i] = parameter.argument >= 0 ? call.real(parameter.argument) : parameter.constant;
-  }
+  for (int i = 0; i < kMaxParameters; ++i) parameters[i] = value_of(call, row.parameters[i], iterator);
   // Whole numbers are rounded already, and may be more than a float holds.
   const bool is_rounded = row.function == uhal_map_floor || row.function == uhal_map_ceil ||
                           row.function == uhal_map_truncate || row.function == uhal_map_round_half_to_even;
   const bool is_whole = is_rounded && c10::isIntegralType(call.tensor(0).scalar_type(), true);
+  // Not sgn, which is abs's gradient: NaN there makes up for relu's gradient, in which it is lost (relu_backward).
+  if (std::string_view(row.op) == "sign" && c10::isFloatingType(iterator.dtype(1))) return launch_sign(call, iterator);
+  if (row.function == uhal_map_x_log_y || row.function == uhal_map_x_log1p_y) {
+    return launch_x_log_y(call, iterator, row.function);
+  }
   const uhal_map_function function = is_whole ? uhal_map_identity : row.function;
   launch_map(call, iterator, function, nullptr, {parameters[0], parameters[1], parameters[2], parameters[3]});
 }

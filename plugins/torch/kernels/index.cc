@@ -88,7 +88,8 @@ void scatter_value(Call& call) {
   Structured<Meta>(call).infer();
   begin_as_self(call);
   View updates = at_least_a_vector(call.tensor(2));
-  const View value = call.constant(call.scalar(3), call.tensor(0).scalar_type());
+  const View value =
+      call.constant(number_of(call.tensor(0).scalar_type(), call.scalar(3)), call.tensor(0).scalar_type());
   updates.data = value.data;
   updates.dtype = value.dtype;
   for (int i = 0; i < updates.rank; ++i) updates.strides[i] = 0;
@@ -185,13 +186,12 @@ void index_fill(Call& call) {
   at::Tensor self = call.tensor(0);
   const at::Tensor& index = call.tensor(2);
   const int64_t axis = at::maybe_wrap_dim(call.integer(1), self.dim());
-  TORCH_CHECK_INDEX(index.scalar_type() == at::kLong || index.scalar_type() == at::kInt,
-                    "index_fill_(): Expected dtype int32 or int64 for index.");
+  TORCH_CHECK_INDEX(index.scalar_type() == at::kLong, "index_fill_(): Expected dtype int64 for index.");
   TORCH_CHECK(index.dim() <= 1, "Index has to be a vector/scalar");
   if (index.numel() == 0 || self.numel() == 0) return;
   View updates = at_least_a_vector(self);
   updates.shape[axis] = index.numel();
-  const View value = call.constant(call.scalar(3), self.scalar_type());
+  const View value = call.constant(number_of(self.scalar_type(), call.scalar(3)), self.scalar_type());
   updates.data = value.data;
   for (int i = 0; i < updates.rank; ++i) updates.strides[i] = 0;
   const View indices = at_least_a_vector(index);
@@ -348,9 +348,9 @@ void index(Call& call) {
 void index_put(Call& call) {
   const at::Tensor& self = call.tensor(0);
   at::Tensor values = call.tensor(2);
-  TORCH_CHECK_INDEX(self.scalar_type() == values.scalar_type(),
-                    "Index put requires the source and destination dtypes match, got ", self.scalar_type(),
-                    " for the destination and ", values.scalar_type(), " for the source.");
+  TORCH_CHECK(self.scalar_type() == values.scalar_type(),
+              "Index put requires the source and destination dtypes match, got ", self.scalar_type(),
+              " for the destination and ", values.scalar_type(), " for the source.");
   if (values.device().is_cpu() && values.dim() == 0) values = values.to(self.device());
   const Indexing indexing = understand(call, self, call.optional_tensors(1));
   const int64_t indexed = static_cast<int64_t>(indexing.columns.size());

@@ -54,13 +54,35 @@ void launch_map(Call& call, at::TensorIteratorBase& iterator, uhal_map_function 
 // kernels, and is an error of the stream.
 void refuse_unless(const at::Tensor& holds, const char* message);
 
+// The result that other ops made, for a call whose own result has a dtype that it can be cast to; others are refused.
+void set_cast_result(Call& call, const at::Tensor& tensor);
+
 // The elements of a tensor, in row-major order, where a mask of the same shape is not 0; waits for their number.
 at::Tensor selected(Call& call, const at::Tensor& self, const at::Tensor& mask);
+
+// A number as a dtype has it; refuses one outside the dtype, as the CPU does where an op takes a number.
+at::Scalar number_of(at::ScalarType dtype, const at::Scalar& number);
+
+// A number rounded to a floating dtype: infinity outside it, as where the CPU converts tensors.
+inline double rounded(at::ScalarType dtype, double number) {
+  switch (dtype) {
+    case at::kHalf:
+      return static_cast<c10::Half>(static_cast<float>(number));
+    case at::kBFloat16:
+      return static_cast<c10::BFloat16>(static_cast<float>(number));
+    case at::kFloat:
+      return static_cast<float>(number);
+    default:
+      return number;
+  }
+}
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // A number as a tensor without axes, of a tensor's dtype and device.
-inline at::Tensor number_like(const at::Tensor& tensor, double value) { return at::full({}, value, tensor.options()); }
+inline at::Tensor number_like(const at::Tensor& tensor, double value) {
+  return at::full({}, rounded(tensor.scalar_type(), value), tensor.options());
+}
 
 // The tensor, or its integers as numbers of PyTorch's default dtype.
 inline at::Tensor floating(const at::Tensor& self) {
@@ -82,8 +104,9 @@ inline at::Tensor status_of(Call& call, const at::Tensor& matrices) {
   return call.scratch(batch_of(matrices), at::kInt);
 }
 
-// Launches a program on an iterator's inputs, for its one output.
-void launch_chain(Call& call, at::TensorIteratorBase& iterator, Chain& chain);
+// Launches a program on an iterator's inputs, for its one output. `takes_wide`: a second input of one number is taken
+// as float32 beside numbers of two bytes, and not rounded to their dtype.
+void launch_chain(Call& call, at::TensorIteratorBase& iterator, Chain& chain, bool takes_wide = false);
 
 // The maxima of dilated windows and their places in an image, of a pool's arguments (self, kernel_size, stride,
 // padding, dilation, ...): window.cc.

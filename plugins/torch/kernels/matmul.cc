@@ -1,5 +1,6 @@
 // Matrix products.
 #include <ATen/Context.h>
+#include <ATen/OpMathType.h>
 #include <ATen/ops/addmm_meta.h>
 #include <ATen/ops/addmv_meta.h>
 #include <ATen/ops/baddbmm_meta.h>
@@ -29,11 +30,27 @@ void multiply(Call& call, const View& a, const View& b, const View* c, const Vie
 
 at::Tensor resolved(Call& call, int index) { return call.keep(call.tensor(index).resolve_conj().resolve_neg()); }
 
+// PyTorch's meta functions do not look at both factors' dtypes; its CPU does where it multiplies, which it does not in
+// batches of nothing.
+void require_one_dtype(const at::Tensor& a, const at::Tensor& b) {
+  if (a.dim() == 3 && (a.numel() == 0 || b.numel() == 0)) return;
+  TORCH_CHECK(a.scalar_type() == b.scalar_type(), "expected both factors to have the same dtype, but got ",
+              a.scalar_type(), " and ", b.scalar_type());
+}
+
 // a @ b of two arguments.
 template <class Meta>
 void product(Call& call) {
+  require_one_dtype(call.tensor(0), call.tensor(1));
   Structured<Meta>(call).infer();
   multiply(call, view_of(resolved(call, 0)), view_of(resolved(call, 1)), nullptr, view_of(call.result()));
+}
+
+// A factor as the CPU takes it; one outside the dtype is refused.
+at::Scalar factor_of(const Call& call, int index) {
+  const at::ScalarType dtype = at::toOpMathType(call.tensor(1).scalar_type());
+  const at::Scalar factor = number_of(dtype, call.scalar(index));
+  return c10::isComplexType(dtype) ? call.scalar(index) : factor;
 }
 
 // Factors that are complex, and whole numbers that are added, are no part of unihal's product.
@@ -56,9 +73,10 @@ void add_composed(Call& call, const at::Tensor& product, at::Scalar beta, at::Sc
 // beta * self + alpha * a @ b. (self, a, b, *, beta, alpha)
 template <class Meta>
 void add_product(Call& call) {
+  require_one_dtype(call.tensor(1), call.tensor(2));
   Structured<Meta>(call).infer();
-  const at::Scalar beta = call.scalar(3);
-  const at::Scalar alpha = call.scalar(4);
+  const at::Scalar beta = factor_of(call, 3);
+  const at::Scalar alpha = factor_of(call, 4);
   if (is_composed(call, beta, alpha))
     return add_composed(call, at::matmul(call.tensor(1), call.tensor(2)), beta, alpha);
   const at::Tensor& result = call.result();
@@ -72,8 +90,8 @@ void add_product(Call& call) {
 
 void matrix_times_vector(Call& call) {
   Structured<at::meta::structured_addmv>(call).infer();
-  const at::Scalar beta = call.scalar(3);
-  const at::Scalar alpha = call.scalar(4);
+  const at::Scalar beta = factor_of(call, 3);
+  const at::Scalar alpha = factor_of(call, 4);
   if (is_composed(call, beta, alpha)) return add_composed(call, at::mv(call.tensor(1), call.tensor(2)), beta, alpha);
   const at::Tensor& result = call.result();
   const bool has_c = beta.toDouble() != 0;
@@ -117,17 +135,29 @@ void add_product_and_activate(Call& call) {
   call.set_result(0, call.boolean(5) ? at::gelu(sum, "tanh") : at::relu(sum));
 }
 
-// (self, mat2), of int8, in int32
+// What PyTorch's CPU says of `_int_mm`, in its order.
+void check_whole_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& out) {
+  const int64_t rows = a.size(0), columns = b.size(1);  // of fewer axes an IndexError, before all else
+  TORCH_CHECK(a.dim() == 2, "Expected self to be of dimension 2 but got ", a.dim());
+  TORCH_CHECK(b.dim() == 2, "Expected mat2 to be of dimension 2 but got ", b.dim());
+  TORCH_CHECK(a.size(1) == b.size(0), "self.size(1) needs to match mat2.size(0) but got ", a.size(1), " and ",
+              b.size(0));
+  TORCH_CHECK(a.scalar_type() == at::kChar || a.scalar_type() == at::kByte,
+              "Expected self dtype to be int8 or uint8 but got ", a.scalar_type());
+  TORCH_CHECK(b.scalar_type() == at::kChar, "Expected mat2 dtype to be int8 but got ", b.scalar_type());
+  if (!out.defined()) return;
+  TORCH_CHECK(out.scalar_type() == at::kInt, "Expected result dtype to be int32 but got ", out.scalar_type());
+  TORCH_CHECK(out.sizes() == at::IntArrayRef({rows, columns}), "Expected result of size ", rows, " by ", columns,
+              " but got ", out.sizes());
+  TORCH_CHECK(out.is_contiguous(), "Expected result to be contiguous.");
+}
+
+// (self, mat2): int8, or uint8 by int8, summed in int32
 void whole_product(Call& call) {
   const at::Tensor& a = call.tensor(0);
   const at::Tensor& b = call.tensor(1);
-  TORCH_CHECK(a.dim() == 2 && b.dim() == 2, "Expected self and mat2 to be of dimension 2 but got ", a.dim(), " and ",
-              b.dim());
-  TORCH_CHECK(a.size(1) == b.size(0), "self.size(1) needs to match mat2.size(0) but got ", a.size(1), " and ",
-              b.size(0));
-  TORCH_CHECK(a.scalar_type() == at::kChar && b.scalar_type() == at::kChar,
-              "Expected self and mat2 to be of dtype int8");
-  call.set_result(0, at::mm(a.to(at::kInt), b.to(at::kInt)));
+  check_whole_product(a, b, call.result());
+  multiply(call, view_of(a), view_of(b), nullptr, view_of(call.make_result(0, {a.size(0), b.size(1)}, at::kInt)));
 }
 
 constexpr DtypeSet kFactors = kNumbers | kComplex;
@@ -140,7 +170,7 @@ constexpr Kernel kMatmulKernels[] = {
     {"addmv", kFactors, matrix_times_vector},
     {"addbmm", kFactors, add_sum_of_products},
     {"_addmm_activation", kFloats, add_product_and_activate},
-    {"_int_mm", kIntegers, whole_product},
+    {"_int_mm", kAll, whole_product},
     {"dot", kFactors, dot<false>},
     {"vdot", kFactors, dot<true>},
 };

@@ -44,6 +44,7 @@ void roll(Call& call) {
   const bool flat = dims.empty() && shifts.size() == 1;
   TORCH_CHECK(flat || shifts.size() == dims.size(), "shifts and dimensions must align. shifts: ", shifts.size(),
               ", dims:", dims.size());
+  for (const int64_t dim : dims) at::maybe_wrap_dim(dim, self.dim(), /*wrap_scalar=*/false);
   const at::Tensor& result = call.make_result(0, self.sizes(), self.scalar_type());
   if (result.numel() == 0) return;
   if (flat) {

@@ -15,6 +15,15 @@ at::Tensor wide(Call& call, const at::Tensor& tensor, at::ScalarType dtype) {
   return call.keep(tensor.to(dtype));
 }
 
+// Parameters are of x's dtype; beside float16 and bfloat16 they may be float32, as on PyTorch's CPU.
+void check_dtypes(const at::Tensor& x, std::initializer_list<at::Tensor> parameters) {
+  const bool is_wide = x.scalar_type() == at::kDouble || x.scalar_type() == at::kFloat;
+  for (const at::Tensor& parameter : parameters) {
+    TORCH_CHECK(!parameter.defined() || !is_wide || parameter.scalar_type() == x.scalar_type(),
+                "mixed dtype: expected a parameter of ", x.scalar_type(), ", but got ", parameter.scalar_type());
+  }
+}
+
 const uhal_tensor* or_null(const at::Tensor& tensor, View& view) {
   if (!tensor.defined()) return nullptr;
   view = view_of(tensor);
@@ -43,6 +52,7 @@ void batch_norm(Call& call, const at::Tensor& weight, const at::Tensor& bias, co
                 const at::Tensor& running_variance, bool training, double momentum, double epsilon) {
   const at::Tensor& input = call.tensor(0);
   TORCH_CHECK(input.dim() >= 2, "batch norm needs a batch and channels, got ", input.sizes());
+  check_dtypes(input, {weight, bias, running_mean, running_variance});
   const int64_t channels = input.size(1);
   const at::ScalarType dtype = statistics_dtype(input);
   const at::Tensor result = empty(input.sizes(), input.scalar_type(), input.suggest_memory_format());
@@ -151,6 +161,7 @@ void layer_norm(Call& call) {
   c10::DimVector statistics;
   const c10::DimVector shape = call.integers(1);
   const at::Tensor weight = call.optional_tensor(2), bias = call.optional_tensor(3);
+  check_dtypes(call.tensor(0), {weight, bias});
   TORCH_CHECK(!weight.defined() || weight.sizes() == at::IntArrayRef(shape),
               "Expected weight to be of same shape as "
               "normalized_shape, but got weight of shape ",
@@ -215,6 +226,7 @@ void layer_norm_backward(Call& call) {
 void group_norm(Call& call) {
   const at::Tensor& input = call.tensor(0);
   const at::Tensor weight = call.optional_tensor(1), bias = call.optional_tensor(2);
+  check_dtypes(call.tensor(0), {weight, bias});
   const int64_t batch = call.integer(3), channels = call.integer(4), groups = call.integer(6);
   const double epsilon = call.real(7);
   TORCH_CHECK(groups > 0 && channels % groups == 0,

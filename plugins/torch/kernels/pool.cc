@@ -179,6 +179,10 @@ void adaptive_average_pool(Call& call) {
               kSpatial + 1, "D or ", kSpatial + 2, "D tensor, but got ", self.sizes());
   const c10::DimVector window = call.integers(1);
   TORCH_CHECK(window.size() == kSpatial, "adaptive_avg_pool: output_size must be ", kSpatial, " numbers");
+  for (int64_t i = kSpatial == 3 ? 1 : self.dim() - kSpatial; i < self.dim(); ++i) {
+    TORCH_CHECK(self.size(i) > 0, "adaptive_avg_pool", kSpatial, "d(): Expected input to have non-zero size for ",
+                "non-batch dimensions, but input has sizes ", self.sizes(), " with dimension ", i, " being empty");
+  }
   c10::DimVector sizes(self.sizes());
   for (int i = 0; i < kSpatial; ++i) sizes[sizes.size() - kSpatial + i] = window[i];
   const at::Tensor result = empty(sizes, self.scalar_type(), self.suggest_memory_format());
@@ -223,9 +227,12 @@ void adaptive_max_pool3d_backward(Call& call) {
 
 void adaptive_max_pool_backward(Call& call) {
   Structured<at::meta::structured_adaptive_max_pool2d_backward>(call).infer();
-  const at::Tensor& result = call.result();
+  at::Tensor result = call.result();
   if (result.numel() == 0) return;
-  call.require(result.is_contiguous(), "this memory format");
+  if (!result.is_contiguous()) {
+    result.copy_(scatter_to_pixels(call.tensor(0), call.tensor(2), result.sizes(), 2, /*adds=*/true));
+    return;
+  }
   call.fill(view_of(result), 0);
   const View indices = pixels(call, call.tensor(2), 2);
   const View dy = pixels(call, call.tensor(0), 2);

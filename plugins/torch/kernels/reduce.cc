@@ -284,6 +284,7 @@ template <class Meta, uhal_reduction kReduction>
 void scan(Call& call) {
   Structured<Meta>(call).infer();
   const at::Tensor& result = call.result();
+  call.require(result.scalar_type() != at::kBool, "no kernel for this dtype");
   at::Tensor self = call.tensor(0);
   if (self.scalar_type() != result.scalar_type()) self = call.keep(self.to(result.scalar_type()));
   launch_scan(call, self, result, call.integer(1), kReduction);

@@ -20,56 +20,89 @@
 #include <ATen/ops/upsample_trilinear3d_backward_meta.h>
 #include <ATen/ops/upsample_trilinear3d_meta.h>
 
+#include <algorithm>
+
 #include "plugins/torch/kernels/kernels.h"
 
 namespace unihal::pytorch {
 namespace {
+
+// Where PyTorch's CPU takes no notice of a scale: along axes that keep their size, or are doubled, or if no axis
+// changes.
+enum class Unscaled { kNowhere, kKept, kKeptOrDoubled, kAllKept };
 
 // How one op resizes.
 struct Resize {
   uhal_resize_mode mode;
   bool half_pixel_centers;
   bool may_align_corners;  // it has the argument align_corners before the scales
+  Unscaled forward, backward;
 };
 
-constexpr Resize kNearest = {UHAL_RESIZE_NEAREST, false, false};
-constexpr Resize kNearestExact = {UHAL_RESIZE_NEAREST, true, false};
-constexpr Resize kLinear = {UHAL_RESIZE_LINEAR, true, true};
-constexpr Resize kCubic = {UHAL_RESIZE_CUBIC, true, true};
+constexpr Resize kNearest = {UHAL_RESIZE_NEAREST, false, false, Unscaled::kNowhere, Unscaled::kKeptOrDoubled};
+constexpr Resize kNearestOfImages = {UHAL_RESIZE_NEAREST, false, false, Unscaled::kKeptOrDoubled,
+                                     Unscaled::kKeptOrDoubled};
+constexpr Resize kNearestExact = {UHAL_RESIZE_NEAREST, true, false, Unscaled::kNowhere, Unscaled::kNowhere};
+constexpr Resize kLinear = {UHAL_RESIZE_LINEAR, true, true, Unscaled::kKept, Unscaled::kKept};
+constexpr Resize kCubic = {UHAL_RESIZE_CUBIC, true, true, Unscaled::kNowhere, Unscaled::kAllKept};
 
-// `next` is the argument after the sizes. The scales are output pixels per input pixel, ours the reverse.
-uhal_resize_attributes attributes_of(const Call& call, const Resize& resize, int next, int spatial) {
+bool is_unscaled(Unscaled where, int64_t from, int64_t to, bool all_kept) {
+  switch (where) {
+    case Unscaled::kKept:
+      return from == to;
+    case Unscaled::kKeptOrDoubled:
+      return from == to || 2 * from == to;
+    case Unscaled::kAllKept:
+      return all_kept;
+    default:
+      return false;
+  }
+}
+
+// Of an image `x` that becomes `y`. `next` is the argument after the sizes. The scales are output pixels per input
+// pixel, ours the reverse.
+uhal_resize_attributes attributes_of(const Call& call, const Resize& resize, Unscaled where, int next, const View& x,
+                                     const View& y) {
   uhal_resize_attributes attributes = {};
   attributes.struct_size = sizeof attributes;
   attributes.mode = resize.mode;
   attributes.align_corners = resize.may_align_corners && call.boolean(next++);
   attributes.half_pixel_centers = resize.half_pixel_centers && !attributes.align_corners;
-  for (int i = 0; i < spatial && !attributes.align_corners; ++i) {
+  const bool all_kept = std::equal(x.shape + 2, x.shape + x.rank, y.shape + 2);
+  for (int i = 0; i < x.rank - 2 && !attributes.align_corners; ++i) {
     const double scale = call.real_or(next + i, 0);
-    if (scale > 0) attributes.scale[i] = 1 / scale;
+    if (scale > 0 && !is_unscaled(where, x.shape[2 + i], y.shape[2 + i], all_kept)) attributes.scale[i] = 1 / scale;
   }
   return attributes;
 }
 
+// Whether every pixel keeps its place: then those beside it have no part in it, though they be no numbers.
+bool is_copy(const uhal_resize_attributes& attributes, const View& x, const View& y) {
+  return attributes.mode == UHAL_RESIZE_LINEAR && std::equal(x.shape, x.shape + x.rank, y.shape) &&
+         std::all_of(attributes.scale, attributes.scale + x.rank - 2, [](double step) { return step == 0; });
+}
+
 // (self, output_size, [align_corners], scales...)
-template <class Meta, int kSpatial>
+template <class Meta>
 void resize(Call& call) {
   Structured<Meta>(call).infer();
   if (call.result().numel() == 0) return;
-  const uhal_resize_attributes attributes = attributes_of(call, call.data<Resize>(), 2, kSpatial);
-  const View x = view_of(call.tensor(0));
-  const View y = view_of(call.result());
+  const View x = view_of(call.tensor(0)), y = view_of(call.result());
+  const auto& how = call.data<Resize>();
+  const uhal_resize_attributes attributes = attributes_of(call, how, how.forward, 2, x, y);
+  if (is_copy(attributes, x, y)) return call.copy(x, y);
   call.launch(UHAL_OP_RESIZE, {&x}, {&y}, &attributes);
 }
 
 // (grad_output, output_size, input_size, [align_corners], scales...)
-template <class Meta, int kSpatial>
+template <class Meta>
 void resize_backward(Call& call) {
   Structured<Meta>(call).infer();
   if (call.result().numel() == 0) return;
-  const uhal_resize_attributes attributes = attributes_of(call, call.data<Resize>(), 3, kSpatial);
-  const View dy = view_of(call.tensor(0));
-  const View dx = view_of(call.result());
+  const View dy = view_of(call.tensor(0)), dx = view_of(call.result());
+  const auto& how = call.data<Resize>();
+  const uhal_resize_attributes attributes = attributes_of(call, how, how.backward, 3, dx, dy);
+  if (is_copy(attributes, dx, dy)) return call.copy(dy, dx);
   call.launch(UHAL_OP_RESIZE_BACKWARD, {&dy}, {&dx}, &attributes);
 }
 
@@ -151,22 +184,22 @@ void grid_sample_backward(Call& call) {
   call.launch(UHAL_OP_GRID_SAMPLE_BACKWARD_GRID, {&dy, &x, &places}, {&dgrid}, &attributes);
 }
 
-#define RESIZE(op, dtypes, spatial, how)                                                           \
-  {#op, dtypes, resize<at::meta::structured_##op, spatial>, &how}, {                               \
-    #op "_backward", kFloats, resize_backward<at::meta::structured_##op##_backward, spatial>, &how \
+#define RESIZE(op, how)                                                                   \
+  {#op, kFloats, resize<at::meta::structured_##op>, &how}, {                              \
+    #op "_backward", kFloats, resize_backward<at::meta::structured_##op##_backward>, &how \
   }
 
 constexpr Kernel kResampleKernels[] = {
-    RESIZE(upsample_nearest1d, kFloats, 1, kNearest),
-    RESIZE(upsample_nearest2d, kFloats, 2, kNearest),
-    RESIZE(upsample_nearest3d, kFloats, 3, kNearest),
-    RESIZE(_upsample_nearest_exact1d, kFloats, 1, kNearestExact),
-    RESIZE(_upsample_nearest_exact2d, kFloats, 2, kNearestExact),
-    RESIZE(_upsample_nearest_exact3d, kFloats, 3, kNearestExact),
-    RESIZE(upsample_linear1d, kFloats, 1, kLinear),
-    RESIZE(upsample_bilinear2d, kFloats, 2, kLinear),
-    RESIZE(upsample_trilinear3d, kFloats, 3, kLinear),
-    RESIZE(upsample_bicubic2d, kFloats, 2, kCubic),
+    RESIZE(upsample_nearest1d, kNearest),
+    RESIZE(upsample_nearest2d, kNearestOfImages),
+    RESIZE(upsample_nearest3d, kNearest),
+    RESIZE(_upsample_nearest_exact1d, kNearestExact),
+    RESIZE(_upsample_nearest_exact2d, kNearestExact),
+    RESIZE(_upsample_nearest_exact3d, kNearestExact),
+    RESIZE(upsample_linear1d, kLinear),
+    RESIZE(upsample_bilinear2d, kLinear),
+    RESIZE(upsample_trilinear3d, kLinear),
+    RESIZE(upsample_bicubic2d, kCubic),
     {"grid_sampler_2d", kFloats, grid_sample<2>},
     {"grid_sampler_2d_backward", kFloats, grid_sample_backward<2>},
     {"grid_sampler_3d", kFloats, grid_sample<3>},

@@ -39,11 +39,18 @@ void search_promoted(Call& call, at::Tensor sorted, at::Tensor values, bool is_i
   search(call, sorted, values, is_int32, right);
 }
 
+// A number in the dtype in which it is compared with these.
+at::Tensor number_beside(Call& call, const at::Tensor& sorted, const at::Scalar& number) {
+  const at::Tensor value = call.scratch({}, at::result_type(sorted, number));
+  call.fill(view_of(value), number);
+  return value;
+}
+
 // (sorted_sequence, self, *, out_int32, right, side, sorter)
 void search_sorted(Call& call) {
   at::Tensor sorted = call.tensor(0);
   const bool is_scalar = !call.argument(1).isTensor();
-  const at::Tensor values = is_scalar ? call.keep(at::scalar_tensor(call.scalar(1), sorted.options())) : call.tensor(1);
+  const at::Tensor values = is_scalar ? number_beside(call, sorted, call.scalar(1)) : call.tensor(1);
   bool right = call.boolean(3);
   if (!call.is_none(4)) {
     const c10::string_view side = call.argument(4).toStringView();
@@ -79,7 +86,7 @@ void search_sorted(Call& call) {
 void bucketize(Call& call) {
   const at::Tensor& boundaries = call.tensor(1);
   const at::Tensor values =
-      call.argument(0).isTensor() ? call.tensor(0) : call.keep(at::scalar_tensor(call.scalar(0), boundaries.options()));
+      call.argument(0).isTensor() ? call.tensor(0) : number_beside(call, boundaries, call.scalar(0));
   TORCH_CHECK(boundaries.dim() == 1, "boundaries tensor must be 1 dimension, but got dim(", boundaries.dim(), ")");
   search_promoted(call, boundaries, values, call.boolean(2), call.boolean(3));
 }

@@ -81,15 +81,15 @@ void give_unique(Call& call, const at::Tensor& rows, const at::Tensor& order, bo
   call.set_result(2, with_counts ? counts_of(starts, rows.size(0)) : nothing());
 }
 
-void give_none(Call& call, const at::Tensor& self, bool with_inverse) {
+void give_none(Call& call, const at::Tensor& self, bool with_inverse, at::IntArrayRef inverse_shape) {
   call.set_result(0, at::empty({0}, self.options()));
-  call.set_result(1, with_inverse ? at::empty(self.sizes(), self.options().dtype(at::kLong)) : nothing());
+  call.set_result(1, with_inverse ? at::empty(inverse_shape, self.options().dtype(at::kLong)) : nothing());
   call.set_result(2, nothing());
 }
 
 void unique_of_all(Call& call, bool with_inverse, bool with_counts) {
   const at::Tensor& self = call.tensor(0);
-  if (self.numel() == 0) return give_none(call, self, with_inverse);
+  if (self.numel() == 0) return give_none(call, self, with_inverse, self.sizes());
   const auto [values, order] = self.reshape({-1}).sort();
   give_unique(call, values, order, with_inverse, with_counts, self.sizes());
 }
@@ -120,7 +120,7 @@ void unique_along(Call& call, int64_t dim, bool sorts, bool with_inverse, bool w
   dim = at::maybe_wrap_dim(dim, self.dim());
   at::Tensor rows = rows_along(self, dim);
   if (self.numel() == 0) {
-    give_none(call, self, with_inverse);
+    give_none(call, self, with_inverse, {self.size(dim)});
     call.set_result(0, self.clone());
     return;
   }
@@ -147,7 +147,7 @@ void unique_consecutive(Call& call) {
   const at::Tensor& self = call.tensor(0);
   const bool with_inverse = call.boolean(1), with_counts = call.boolean(2);
   if (!call.is_none(3)) return unique_along(call, call.integer(3), false, with_inverse, with_counts);
-  if (self.numel() == 0) return give_none(call, self, with_inverse);
+  if (self.numel() == 0) return give_none(call, self, with_inverse, self.sizes());
   give_unique(call, self.reshape({-1}), {}, with_inverse, with_counts, self.sizes());
 }
 
@@ -163,6 +163,8 @@ constexpr int64_t kFewElements = 16;
 
 at::Tensor is_in(const at::Tensor& elements, const at::Tensor& tests, bool invert) {
   const at::ScalarType common = at::result_type(elements, tests);
+  TORCH_CHECK(elements.scalar_type() != at::kBool && tests.scalar_type() != at::kBool,
+              "Unsupported input type encountered for isin(): Bool");
   const at::Tensor wanted = elements.to(common), set = tests.to(common).reshape({-1});
   at::Tensor found;
   if (set.numel() == 0 || wanted.numel() == 0) {

@@ -1,4 +1,8 @@
 // Functions of elements that are more than one of csrc/tables/elementwise.def: parts of numbers, rounding, polynomials.
+#include <ATen/OpMathType.h>
+#include <ATen/native/DispatchStub.h>
+#include <ATen/native/UnaryOps.h>
+
 #include <cmath>
 #include <limits>
 
@@ -12,7 +16,7 @@ namespace {
 void angle(Call& call) {
   const at::Tensor from = call.tensor(0).is_complex() ? call.tensor(0) : floating(call.tensor(0));
   const at::Tensor result = empty(from.sizes(), c10::toRealValueType(from.scalar_type()));
-  call.set_result(0, result);
+  set_cast_result(call, result);
   if (result.numel() == 0) return;
   const View x = view_of(call.keep(from)), y = view_of(result);
   call.map(uhal_map_angle, {&x}, {&y});
@@ -59,12 +63,12 @@ at::Tensor power_of_two(const at::Tensor& exponent) { return at::pow(number_like
 void ldexp(Call& call) {
   const at::Tensor &self = call.tensor(0), &other = call.tensor(1);
   if (!self.is_floating_point() || !c10::isIntegralType(other.scalar_type(), /*includeBool=*/true)) {
-    call.set_result(0, self * at::pow(at::Scalar(2.0), other));
+    set_cast_result(call, self * at::pow(at::Scalar(2.0), other));
     return;
   }
   call.require(other.scalar_type() != at::kBool, "exponents that are true or false");
   if (call.variant() == Variant::kOut)
-    return call.set_result(0, at::ldexp(self, other));  // of another dtype, it may be
+    return set_cast_result(call, at::ldexp(self, other));  // of another dtype, it may be
   const std::vector<at::Tensor> operands = at::broadcast_tensors({self, other});
   const at::Tensor& result = call.make_result(0, operands[0].sizes(), self.scalar_type());
   if (result.numel() == 0) return;
@@ -91,6 +95,8 @@ void mantissa_and_exponent(Call& call) {
 
 void sign_bit(Call& call) {
   const at::Tensor& self = call.tensor(0);
+  TORCH_CHECK(!call.result().defined() || call.result().scalar_type() == at::kBool,
+              "signbit does not support non-boolean outputs.");
   call.set_result(0, self.is_floating_point()          ? number_like(self, 1).copysign(self).lt(0)
                      : self.scalar_type() == at::kBool ? at::zeros_like(self)
                                                        : self.lt(0));
@@ -121,6 +127,8 @@ double largest_finite(at::ScalarType dtype) {
 // (self, nan, posinf, neginf)
 void replace_special(Call& call) {
   const at::Tensor& self = call.tensor(0);
+  TORCH_CHECK(!call.result().defined() || call.result().scalar_type() == self.scalar_type(),
+              "nan_to_num: dtype of out should be same as input: ", self.scalar_type());
   if (!self.is_floating_point()) return call.set_result(0, self.clone());
   const double limit = largest_finite(self.scalar_type());
   const auto replaced = [&](const at::Tensor& where, double value, const at::Tensor& rest) {
@@ -134,13 +142,14 @@ void replace_special(Call& call) {
 // (self, other)
 void hypotenuse(Call& call) {
   const at::ScalarType common = at::result_type(call.tensor(0), call.tensor(1));
+  call.require(contains(kFloats, from_pytorch(common)), "no kernel for this dtype");
   const at::Tensor x = call.tensor(0).to(common).abs(), y = call.tensor(1).to(common).abs();
   const at::Tensor longer = at::maximum(x, y), shorter = at::minimum(x, y);
   const at::Tensor is_plain = longer.eq(0).logical_or(longer.isinf()).logical_not();
   const at::Tensor ratio = shorter / at::where(is_plain, longer, number_like(longer, 1));
   const at::Tensor result = at::where(is_plain, longer * (ratio.square() + 1).sqrt(), longer);
   const at::Tensor is_infinite = x.isinf().logical_or(y.isinf());
-  call.set_result(0, at::where(is_infinite, number_like(longer, kInfinity), result));
+  set_cast_result(call, at::where(is_infinite, number_like(longer, kInfinity), result));
 }
 
 // (self, other, *, alpha)
@@ -153,9 +162,9 @@ void polygamma(Call& call) {
   const int64_t order = call.integer(0);
   TORCH_CHECK(order >= 0, "polygamma(n, x) does not support negative n.");
   const at::Tensor self = floating(call.tensor(1));
-  if (order == 0) return call.set_result(0, self.digamma());
+  if (order == 0) return set_cast_result(call, self.digamma());
   const at::Tensor result = empty(self.sizes(), self.scalar_type());
-  call.set_result(0, result);
+  set_cast_result(call, result);
   if (result.numel() == 0) return;
   const View n = call.constant(static_cast<double>(order), self.scalar_type());
   const View x = view_of(call.keep(self)), y = view_of(result);
@@ -169,13 +178,13 @@ void multivariate_lgamma(Call& call) {
   TORCH_CHECK(p >= 1, "p has to be greater than or equal to 1");
   const at::Tensor steps = at::arange(p, self.options()).mul_(-0.5);
   const double constant = static_cast<double>(p * (p - 1)) / 4 * std::log(M_PI);
-  call.set_result(0, self.unsqueeze(-1).add(steps).lgamma().sum(-1).add(constant));
+  set_cast_result(call, self.unsqueeze(-1).add(steps).lgamma().sum(-1).add(constant));
 }
 
 void spherical_bessel_j0(Call& call) {
   const at::Tensor self = floating(call.tensor(0));
   const at::Tensor quotient = at::where(self.eq(0), number_like(self, 1), self.sin() / self);
-  call.set_result(0, quotient.masked_fill(self.isinf(), 0));
+  set_cast_result(call, quotient.masked_fill(self.isinf(), 0));
 }
 
 // exp(x^2) erfc(x), in double precision: of large x by its series.
@@ -190,7 +199,7 @@ at::Tensor scaled_erfc(const at::Tensor& x) {
 
 void erfcx(Call& call) {
   const at::Tensor self = floating(call.tensor(0));
-  call.set_result(0, scaled_erfc(self.to(at::kDouble)).to(self.scalar_type()));
+  set_cast_result(call, scaled_erfc(self.to(at::kDouble)).to(self.scalar_type()));
 }
 
 // The logarithm of the normal distribution: of its tail by the scaled function.
@@ -199,7 +208,7 @@ void log_ndtr(Call& call) {
   const at::Tensor t = self.to(at::kDouble) * M_SQRT1_2;
   const at::Tensor tail = (scaled_erfc(t.clamp_max(0).neg()) / 2).log() - t.clamp_max(0).square();
   const at::Tensor rest = (t.clamp_min(-1).erfc() / -2).log1p();
-  call.set_result(0, at::where(self.lt(-1), tail, rest).to(self.scalar_type()));
+  set_cast_result(call, at::where(self.lt(-1), tail, rest).to(self.scalar_type()));
 }
 
 // -- polynomials --------------------------------------------------------------------------------------------------
@@ -240,7 +249,7 @@ void polynomial(Call& call) {
   x = operands[0];
   const at::Tensor& order = operands[1];
   at::Tensor result = at::zeros(x.sizes(), x.options());
-  if (result.numel() == 0) return call.set_result(0, result);
+  if (result.numel() == 0) return set_cast_result(call, result);
   const int64_t highest = order.max().item<int64_t>();
   at::Tensor before = at::ones_like(x), now = x * which.a + which.b;
   result = at::where(order.eq(0), before, result);
@@ -250,7 +259,7 @@ void polynomial(Call& call) {
     before = std::move(now);
     now = std::move(next);
   }
-  call.set_result(0, result);
+  set_cast_result(call, result);
 }
 
 constexpr Polynomial kChebyshevT = {kChebyshev, 1, 0}, kChebyshevU = {kChebyshev, 2, 0},
@@ -288,6 +297,17 @@ void triangle_places(Call& call) {
   call.set_result(0, places.t().contiguous().to(call.dtype(3).value_or(at::kLong)));
 }
 
+// PyTorch makes this window on every device, of the numbers 0 to length - 1, and asks the device for these values only.
+void fill_kaiser_window(at::TensorIteratorBase& iterator, const int64_t length, const double beta) {
+  const at::Tensor& places = iterator.tensor(1);
+  at::Tensor window = iterator.tensor(0);
+  const at::ScalarType wide = at::toOpMathType(places.scalar_type());
+  const double middle = static_cast<double>(length - 1) / 2;
+  const at::Tensor distance = places.to(wide).sub(middle).div(middle);
+  const at::Tensor argument = (1 - distance.square()).clamp_min(0).sqrt().mul(beta);
+  window.copy_(argument.i0().div(std::cyl_bessel_i(0.0, std::abs(beta))));
+}
+
 // (n, *, out)
 void square_eye(Call& call) {
   at::Tensor result = call.tensor(1);
@@ -300,8 +320,6 @@ void are_equal(Call& call) {
   const at::Tensor& other = call.tensor(1);
   TORCH_CHECK(self.device() == other.device(), "Cannot compare two tensors on different devices. Got: ", self.device(),
               " and ", other.device());
-  TORCH_CHECK(self.scalar_type() == other.scalar_type(), "Expected all tensors to have the same dtype, but found ",
-              self.scalar_type(), " and ", other.scalar_type());
   const bool same = self.sizes() == other.sizes() && (self.numel() == 0 || self.eq(other).all().item<bool>());
   call.set_values({same});
 }
@@ -372,3 +390,7 @@ constexpr Kernel kSpecialKernels[] = {
 void register_special() { register_kernels(kSpecialKernels); }
 
 }  // namespace unihal::pytorch
+
+namespace at::native {
+REGISTER_PRIVATEUSE1_DISPATCH(kaiser_window_stub, &unihal::pytorch::fill_kaiser_window)
+}  // namespace at::native

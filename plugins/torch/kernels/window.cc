@@ -120,12 +120,15 @@ void columns_to_image(Call& call) {
 // -- maxima -------------------------------------------------------------------------------------------------------
 
 // The largest element of each window, and where it is in an image: windows (leading..., outputs..., window...) of x and
-// of the numbers of an image's pixels.
+// of the numbers of an image's pixels, which are below 0 outside of it. Of elements that are all as little as what is
+// outside it is the first one in the image.
 std::pair<at::Tensor, at::Tensor> maxima(const at::Tensor& values, const at::Tensor& pixels, int64_t spatial) {
   const at::Tensor x = values.flatten(-spatial);
   const at::Tensor best = x.argmax(-1, /*keepdim=*/true);
-  const at::Tensor places = pixels.flatten(-spatial).expand(x.sizes()).gather(-1, best);
-  return {x.gather(-1, best).squeeze(-1), places.squeeze(-1)};
+  const at::Tensor numbers = pixels.flatten(-spatial);
+  const at::Tensor places = numbers.expand(x.sizes()).gather(-1, best).squeeze(-1);
+  const at::Tensor first = numbers.masked_fill(numbers.lt(0), std::numeric_limits<int64_t>::max()).amin(-1);
+  return {x.gather(-1, best).squeeze(-1), at::where(places.lt(0), first, places)};
 }
 
 // The numbers of the pixels of an image with x's last axes.
@@ -141,7 +144,7 @@ std::pair<at::Tensor, at::Tensor> dilated_max_pool(Call& call, int spatial, at::
   const std::vector<Axis> axes = axes_of(call, spatial, 1, 2, 3, 4);
   const double least = -std::numeric_limits<double>::infinity();
   const at::Tensor values = windows_of(self, axes, outputs, least);
-  return maxima(values, windows_of(pixel_numbers(self, spatial), axes, outputs, 0), spatial);
+  return maxima(values, windows_of(pixel_numbers(self, spatial), axes, outputs, -1), spatial);
 }
 
 at::Tensor scatter_to_pixels(const at::Tensor& values, const at::Tensor& pixels, at::IntArrayRef image, int64_t spatial,
@@ -160,10 +163,21 @@ namespace {
 // (self, kernel_size, stride, padding, dilation, ceil_mode)
 void max_pool3d(Call& call) {
   const at::Tensor& self = call.tensor(0);
-  const std::vector<Axis> axes = axes_of(call, 3, 1, 2, 3, 4);
   const bool ceil = call.boolean(5);
+  constexpr const char* kNames[] = {"kernel_size", "stride", "padding", "dilation"};
+  for (int i = 0; i < 4; ++i) {
+    const size_t count = call.integers(1 + i).size();
+    TORCH_CHECK(count == 1 || count == 3 || (i == 1 && count == 0), "max_pool3d: ", kNames[i],
+                " must be a single int, or a tuple of three ints");
+  }
+  const std::vector<Axis> axes = axes_of(call, 3, 1, 2, 3, 4);
   TORCH_CHECK(self.dim() == 4 || self.dim() == 5, "max_pool3d_with_indices: expected a 4D or 5D tensor, but got ",
               self.sizes());
+  for (int64_t i = 1; i < self.dim(); ++i) {
+    TORCH_CHECK(self.size(i) > 0,
+                "max_pool3d_with_indices: Expected input's non-batch dimensions to have positive length,",
+                " but input has a shape of ", self.sizes(), " and non-batch dimension ", i, " has length zero!");
+  }
   c10::DimVector sizes(self.sizes());
   c10::DimVector outputs;
   bool is_dense = true;
@@ -172,7 +186,6 @@ void max_pool3d(Call& call) {
     TORCH_CHECK(axis.window > 0 && axis.stride > 0 && axis.dilation > 0,
                 "max_pool3d: kernel size, stride and dilation should be greater than zero");
     const int64_t at = self.dim() - 3 + i;
-    TORCH_CHECK(self.size(at) > 0, "max_pool3d_with_indices: expected input to have non-empty spatial dimensions");
     outputs.push_back(at::native::pooling_output_shape<int64_t>(self.size(at), axis.window, axis.padding, axis.stride,
                                                                 axis.dilation, ceil));
     TORCH_CHECK(outputs.back() >= 1, "max_pool3d: input ", self.sizes(), " is too small: the output would have ",

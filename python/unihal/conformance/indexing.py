@@ -126,6 +126,9 @@ _ELEMENTS = (
 )
 _PROBLEMS = (_ALONG_AXIS, _ND, _ELEMENTS)
 
+#: Where an index that is repeated sends all updates into one element.
+_INTO_ONE = (_Problem("", (5,), (37,)), _Problem("_nd", (5,), (37, 1)), _Problem("_elements", (5,), (37,)))
+
 #: (shape of the indices, classes, axis)
 _ONE_HOT = (((3, 5), 7, 2), ((3, 5), 7, 0), ((3, 5), 1, 1), ((), 4, 0), ((0,), 4, 1), ((5,), 0, 1), ((1000,), 301, 1))
 
@@ -162,6 +165,10 @@ def cases(seed: int) -> Iterator[Case]:
                     yield _of_bits(case, dtype)
             for name in ("maximum", "minimum"):
                 yield _scatter(dtype, first, CONTIGUOUS, name, values=_SPECIAL, special="/special")
+    for problem in _INTO_ONE:
+        for dtype in ALL_DTYPES:
+            for name in _REDUCTIONS if dtype in REAL else ("none", "sum", "product"):
+                yield _scatter(dtype, problem, "broadcast", name, special="/into_one", updates_layout=CONTIGUOUS)
     yield from sweep(_one_hot, seed, dtypes=ALL_DTYPES, shapes=_ONE_HOT, layouts=LAYOUTS, draws=12)
 
 
@@ -224,6 +231,7 @@ def _scatter(
     index_dtype: str = "int32",
     values: Values | None = None,
     special: str = "",
+    updates_layout: str = "",
 ) -> Case:
     reduction = _REDUCTIONS[name]
 
@@ -249,7 +257,7 @@ def _scatter(
         dtype,
         (
             Operand(index_dtype, problem.indices, problem.index_values(layout), layout),
-            Operand(dtype, problem.rows, filled, layout),
+            Operand(dtype, problem.rows, filled, updates_layout or layout),
         ),
         (Operand(dtype, problem.table, filled, output_layout(layout)),),
         expected,

@@ -162,7 +162,7 @@ _PARTS = (
     _exact("conjugate", lambda x: x),
     _exact("real", lambda x: x),
     _exact("imaginary", np.zeros_like),
-    _rounded("angle", 12, lambda x: np.arctan2(_where(x == x, 0.0, x), x)),
+    _rounded("angle", 12, lambda x: _where(x < 0, np.pi, _where(x == x, 0.0, x))),
     _exact("complex", lambda x, y: x, _ANY, _ANY),
     _composed("polar", 9, lambda x, y: x * np.cos(y), _ANY, _ANY),
     _rounded("multiply_conjugate", 1, lambda x, y: x * y, _ANY, _ANY),
