@@ -534,13 +534,7 @@ const std::vector<MapReference> kReferences = {
     {"conjugate", kAny, 1, {}, UHAL_REFERENCE(r[0] = x[0])},
     {"real", kAny, 1, {}, UHAL_REFERENCE(r[0] = x[0])},
     {"imaginary", kAny, 1, {}, UHAL_REFERENCE(r[0] = 0)},
-    {"angle",
-     kAny,
-     1,
-     {},
-     UHAL_REFERENCE(r[0] = std::isnan(x[0]) ? x[0]
-                           : x[0] < 0       ? std::atan2(0.0, -1.0)
-                                            : 0.0)},
+    {"angle", kAny, 1, {}, UHAL_REFERENCE(r[0] = std::isnan(x[0]) ? x[0] : (x[0] < 0) * std::acos(-1.0))},
     {"complex", kAny, 2, {}, UHAL_REFERENCE(r[0] = x[0])},
     {"polar", kModerate, 2, {}, UHAL_REFERENCE(r[0] = x[0] * std::cos(x[1]))},
     {"multiply_conjugate", kAny, 2, {}, UHAL_REFERENCE(r[0] = x[0] * x[1])},

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 
 DEVICE = torch._C._get_privateuse1_backend_name()
 FLOATS = (torch.float32, torch.float64)
+IS_2_13 = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 13)
 _SAME: dict[str, Any] = {"rtol": 0.0, "atol": 0.0, "equal_nan": True}
 
 
@@ -683,6 +684,8 @@ def test_products_of_bytes(left: torch.dtype, shape: tuple[int, int, int]) -> No
     limits = torch.iinfo(left)
     a = torch.randint(limits.min, limits.max + 1, (rows, inner), dtype=left)
     b = torch.randint(-128, 128, (columns, inner), dtype=torch.int8)
+    if left == torch.uint8 and not IS_2_13:
+        pytest.skip("this PyTorch's CPU multiplies int8 only")
     _check(lambda x, y: torch._int_mm(x, y.t()), a, b)
     _check(lambda x, y: torch._int_mm(x, y.t().contiguous()), a, b)
     into = torch.zeros(rows, columns, dtype=torch.int32)
