@@ -257,3 +257,27 @@ def test_logit_of_any_epsilon(epsilon: float) -> None:
 
 def test_the_angle_of_a_negative_zero() -> None:
     check(paddle.angle, np.array([-0.0, 0.0, -1.0, 2.0, float("nan")]), gradient=False)
+
+
+@pytest.mark.parametrize("include_self", [True, False])
+def test_means_of_integers_by_place_round_down(include_self: bool) -> None:
+    places = np.array([0, 0, 1, 2, 2])
+    check(
+        lambda x, v: paddle.put_along_axis(x, paddle.to_tensor(places), v, 0, "mean", include_self=include_self),
+        np.zeros(4),
+        np.array([-1, -2, 5, 3, 4]),
+        dtype="int64",
+        gradient=False,
+        tolerance=0,
+    )
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_counts_of_nothing(weighted: bool) -> None:
+    results = []
+    for place in ("cpu", DEVICE):
+        with on(place):
+            weights = paddle.zeros([0], "float32") if weighted else None
+            results.append(paddle.bincount(paddle.zeros([0], "int32"), weights=weights))
+    assert results[0].dtype == results[1].dtype
+    assert results[0].shape == results[1].shape

@@ -736,3 +736,33 @@ def test_tensors_of_two_dtypes_that_are_equal() -> None:
             a, b = torch.full((3,), left, dtype=first), torch.full((3,), right, dtype=second)
             assert torch.equal(a.to(DEVICE), b.to(DEVICE)) == torch.equal(a, b)
     assert not torch.equal(torch.tensor([0.1], device=DEVICE), torch.tensor([0.1], dtype=torch.float64, device=DEVICE))
+
+
+def test_interpolation_from_the_nearer_end() -> None:
+    inf, nan = math.inf, math.nan
+    start, end = torch.tensor([1e8, 1e4, 3e38, 1.0, 1.0, 1.0]), torch.tensor([1.0, 0.123, -3e38, inf, 2.0, 2.0])
+    weight = torch.tensor([1.0, 0.9999, 0.5, 0.5, 0.25, nan])
+    _check(torch.lerp, start, end, weight, exact=False, rtol=1e-6, atol=0.0)
+    _check(lambda x: torch.quantile(x, 0.5), torch.tensor([-inf, 3.0]))
+
+
+@pytest.mark.parametrize("call", [torch.xlogy, torch.special.xlog1py])
+def test_products_with_logarithms_of_no_number(call: Callable[..., Any]) -> None:
+    x, y = torch.tensor([0.0, 0.0, 1.0, 2.0]), torch.tensor([math.nan, 0.0, math.nan, 3.0])
+    _check(call, x, y, exact=False, rtol=1e-6, atol=0.0)
+
+
+def test_numbers_between_boundaries_of_integers() -> None:
+    boundaries = torch.tensor([1, 2, 3])
+    for number in (0.5, 1.5, 2.0, 3.5):
+        _check(lambda b, number=number: torch.bucketize(number, b), boundaries)
+        _check(lambda b, number=number: torch.searchsorted(b, number, right=True), boundaries)
+
+
+@pytest.mark.parametrize("value", [300, -129])
+def test_places_are_not_given_what_the_dtype_has_not(value: int) -> None:
+    for device in ("cpu", DEVICE):
+        x, index = torch.zeros(3, dtype=torch.int8, device=device), torch.tensor([1], device=device)
+        for call in (lambda: x.index_fill(0, index, value), lambda: x.scatter(0, index, value)):
+            with pytest.raises(RuntimeError, match="without overflow"):
+                call()
