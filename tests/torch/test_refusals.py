@@ -15,9 +15,9 @@ os.environ.setdefault("UNIHAL_BACKEND", "stub")
 import pytest
 import torch
 import torch.nn.functional as F
+from beside_cpu import COMPUTES_AT_ONCE, DEVICE
 from torch import nn
 
-DEVICE = torch._C._get_privateuse1_backend_name()
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 Maker = Callable[..., torch.Tensor]
@@ -256,7 +256,6 @@ INDICES = (
     *("embedding_bag's offsets that fall", "searchsorted's sorter", "quantile"),
     *("multi_margin_loss", "multilabel_margin_loss", "one_hot", "one_hot below"),
 )
-COMPUTES_AT_ONCE = os.environ["UNIHAL_BACKEND"] == "stub" and os.environ.get("UNIHAL_STUB") != "strict"
 
 
 def run(case: Case, device: str) -> Exception | None:

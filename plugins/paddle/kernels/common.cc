@@ -206,6 +206,12 @@ void upload(const Context& context, std::vector<char> bytes, const View& y) {
   kept.copy(kept.at<char>(0), y);
 }
 
+void add_rows(const Context& context, const View& indices, const View& values, const View& target) {
+  auto attributes = index_attributes(0);
+  attributes.reduction = UHAL_REDUCE_SUM;
+  context.run(UHAL_OP_SCATTER, {&indices, &values}, {&target}, &attributes);
+}
+
 DeviceIntegers::DeviceIntegers(const Context& context, const std::vector<int64_t>& values)
     : Scratch(context, UHAL_INT64, View(nullptr, UHAL_INT64, {static_cast<int64_t>(values.size())})) {
   if (values.empty()) return;

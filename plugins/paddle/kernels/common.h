@@ -191,6 +191,9 @@ class DeviceIntegers : public Scratch {
   DeviceIntegers(const Context& context, const std::vector<int64_t>& values);
 };
 
+// target[indices[i]] += values[i]; a row may be named several times.
+void add_rows(const Context& context, const View& indices, const View& values, const View& target);
+
 // Refuses what a kernel does not do. `what` completes "... is not supported".
 [[noreturn]] __attribute__((cold)) void unsupported(const Context& context, const std::string& what);
 

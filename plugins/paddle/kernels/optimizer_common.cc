@@ -3,16 +3,7 @@
 #include "plugins/paddle/kernels/optimizer.h"
 
 namespace unihal::paddle {
-namespace {
-
-// rows of `target`, named by indices, += values; values of one row add up.
-void add_rows(const Context& context, const View& indices, const View& values, const View& target) {
-  auto attributes = index_attributes(0);
-  attributes.reduction = UHAL_REDUCE_SUM;
-  context.run(UHAL_OP_SCATTER, {&indices, &values}, {&target}, &attributes);
-}
-
-}  // namespace
+namespace {}  // namespace
 
 Step::Step(const Context& context, Input parameter, OptionalInput master, bool multi_precision, Output parameter_out,
            Output master_out)

@@ -44,10 +44,7 @@ void sgd_dense_param_sparse_grad(Context context, Input parameter, Input rate, S
     const Scratch downhill(context, accumulator(lr.dtype), nullptr, 0), change(context, step.after().dtype, values);
     context.map(uhal_map_negative, {&lr}, {&downhill});
     context.map(uhal_map_multiply, {&values, &downhill}, {&change});
-    auto attributes = index_attributes(0);
-    attributes.reduction = UHAL_REDUCE_SUM;
-    const DeviceIntegers rows(context, gradient.rows());
-    context.run(UHAL_OP_SCATTER, {&rows, &change}, {&step.after()}, &attributes);
+    add_rows(context, DeviceIntegers(context, gradient.rows()), change, step.after());
   }
   step.finish();
 }

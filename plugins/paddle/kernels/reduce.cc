@@ -331,17 +331,6 @@ void frobenius_norm(Context context, Input x, Integers axes, bool, bool all, Out
   reduce_to(context, UHAL_REDUCE_L2_NORM, in, axes, all, context.allocate(y, in.dtype));
 }
 
-// Adds rows where they are in a table.
-void add_rows(const Context& context, const SelectedRows& rows, const View& table) {
-  if (rows.rows().empty()) return;
-  const View values = rows.value().view();
-  require_same_dtype(context, table, values);
-  auto attributes = index_attributes(0);
-  attributes.reduction = UHAL_REDUCE_SUM;
-  const DeviceIntegers places(context, rows.rows());
-  context.run(UHAL_OP_SCATTER, {&places, &values}, {&table}, &attributes);
-}
-
 // Of dense tensors, the first of which has the sum's shape, and gradients that are rows of it.
 void add_n(Context context, MixedInputList list, Output y) {
   const bool all_dense = list.all_dense();
@@ -362,7 +351,11 @@ void add_n(Context context, MixedInputList list, Output y) {
   }
   if (first) fill_zero(context, out);
   for (size_t i = 0; i < list.size(); ++i) {
-    if (!is_dense(i)) add_rows(context, SelectedRows{list[i].handle}, out);
+    const SelectedRows sparse{list[i].handle};
+    if (is_dense(i) || sparse.rows().empty()) continue;
+    const View values = sparse.value().view();
+    require_same_dtype(context, out, values);
+    add_rows(context, DeviceIntegers(context, sparse.rows()), values, out);
   }
 }
 
